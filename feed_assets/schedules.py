@@ -11,8 +11,10 @@ import dagster as dg
 
 from feed_assets.file_feed.wording import counted
 from feed_assets.polling.poller import Poller, landing_by, open_index
-from feed_assets.resources import BlackboardResource, Clock, Settings, SparkResource
-from feed_assets.sources import Source, SpecError
+from feed_assets.resources.settings import Clock, Settings
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.sources.spec import Source, SpecError
 
 LAST_HOUR = 23
 """The last hour of a day, and the longest buffer that the schedule waits for."""

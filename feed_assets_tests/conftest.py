@@ -185,7 +185,7 @@ def store(request: pytest.FixtureRequest) -> SizedStore:
 def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
     from feed_assets.engine.buckets import JarsError, bucket_jars  # noqa: PLC0415 - as above
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
+    from feed_assets.resources.spark import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
 
     jars: list[Path] = []
     with suppress(JarsError):  # the tests that need the jars say so

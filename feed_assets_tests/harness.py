@@ -22,7 +22,8 @@ from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.ads.definitions import build_definitions
-from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -40,10 +41,11 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.io_manager import retries
-from feed_assets.resources import BlackboardResource, Settings, StateResource
-from feed_assets.sources import read_set
+from feed_assets.resources.settings import Settings
+from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.sources.raw import read_set
 from feed_assets.starts.tables import LastRequest, last_requests, record_request
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 DAY = "2019-11-24"
 NEXT_DAY = "2019-11-25"

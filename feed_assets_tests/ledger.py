@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.sources.layout import ledger_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json
 

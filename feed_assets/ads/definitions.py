@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 
 from feed_assets import checks
-from feed_assets.ads import ADS, CLICKS, KINDS
 from feed_assets.ads.assets.ad_catalog import ad_catalog
 from feed_assets.ads.assets.ad_effectiveness import ad_effectiveness
 from feed_assets.ads.assets.clean import HOURLY, clean_ads, clean_clicks
@@ -18,13 +17,14 @@ from feed_assets.ads.assets.fed_kinds import fed_kinds, left_out
 from feed_assets.ads.assets.rules import Rules
 from feed_assets.ads.expectations import for_clean, for_effectiveness
 from feed_assets.ads.partners import FIRST_DAY, partners_directory
-from feed_assets.assets import checked_hours
-from feed_assets.datasets import FeedDeclaration
-from feed_assets.io_manager import declared_feed
-from feed_assets.project import Project
-from feed_assets.resources import Settings
+from feed_assets.ads.schemas import ADS, CLICKS, KINDS
+from feed_assets.assets.checked_hours import checked_hours
+from feed_assets.datasets.declaration import FeedDeclaration
+from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.project.assembly import Project
+from feed_assets.resources.settings import Settings
 from feed_assets.schedules import process_yesterday
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 
 PROCESS_DAY = "process_day"
 JOBS = {

@@ -42,7 +42,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StructField, StructType
 
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets.days import ONE_DAY
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.moments import between_midnights, microseconds, within

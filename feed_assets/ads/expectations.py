@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from feed_assets.ads.schemas import CLEAN_ADS_FEED, CLEAN_CLICKS_FEED
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.quality.column_rules import not_null, schema_as_declared, unique
 from feed_assets.quality.expectation import NOT_KNOWN, Expectation, Judgement, Subject
 from feed_assets.quality.row_rules import not_empty, quarantined_share, row_count_near_median, rows_accounted

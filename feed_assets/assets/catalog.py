@@ -12,10 +12,10 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import local_directory
+from feed_assets.blackboard.location import local_directory
 from feed_assets.feed_events.declarations import raw_source
-from feed_assets.resources import Settings
-from feed_assets.sources import Source
+from feed_assets.resources.settings import Settings
+from feed_assets.sources.spec import Source
 
 WARN_AFTER, FAIL_AFTER = timedelta(hours=26), timedelta(hours=36)
 """Time since an asset's last materialization: a day, plus the buffer of its sources and time for repairs."""

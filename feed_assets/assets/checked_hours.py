@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.assets.external import raw_key
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.io_manager import feed_metadata
 from feed_assets.quality.judging import with_source
-from feed_assets.sources import Source
 from feed_assets.sources.canonical import VERSION, canonical
+from feed_assets.sources.spec import Source
 
 FOLDER = "checked"
 IO_MANAGER = "file_feed"

@@ -16,13 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from feed_assets.assets.checked_hours import IO_MANAGER, Hourly
 from feed_assets.assets.column_lineage import clean_lineage
 from feed_assets.assets.external import raw_key
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets.days import ONE_DAY
 from feed_assets.feed_events.declarations import CONFIGURATION, EVENING_BEFORE
 from feed_assets.partitions.days import are_utc_days
-from feed_assets.sources import Kind, Source
 from feed_assets.sources.canonical import VERSION, canonical
-from feed_assets.sources.kinds import SOURCE
-from feed_assets.steps import DayRecords
+from feed_assets.sources.kinds import SOURCE, Kind
+from feed_assets.sources.spec import Source
+from feed_assets.steps.day_records import DayRecords
 
 EVENING_HOURS = 1
 """Hours before midnight in which an event may be delivered again after midnight: partners retry within minutes."""

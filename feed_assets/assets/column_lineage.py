@@ -8,7 +8,7 @@ import dagster as dg
 
 from feed_assets.assets.external import raw_key
 from feed_assets.engine.sql import columns_in
-from feed_assets.sources import Source
+from feed_assets.sources.spec import Source
 
 COLUMN_LINEAGE = "dagster/column_lineage"
 

@@ -2,9 +2,8 @@
 
 import dagster as dg
 
-from feed_assets.feed_events.declarations import COLUMN_SCHEMA
-from feed_assets.io_manager import raw_metadata
-from feed_assets.sources import Source
+from feed_assets.feed_events.declarations import COLUMN_SCHEMA, raw_metadata
+from feed_assets.sources.spec import Source
 
 
 def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:

@@ -13,9 +13,9 @@ from typing import Any
 import dagster as dg
 from pyspark.sql.types import StringType, StructField, StructType
 
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG, MAX_ROWS, published_metadata
-from feed_assets.file_feed import Update
-from feed_assets.io_manager import feed_metadata
+from feed_assets.file_feed.feed import Update
 from feed_assets.notices.keeping import COLUMNS, LOCATION, line_of
 from feed_assets.notices.tables import Report
 from feed_assets.sources.growth import rounded_growth

@@ -10,12 +10,15 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import COLUMN_SCHEMA, LOADS, declared_feed
 from feed_assets.feed_events.metadata import IN_FORCE, STATE, UPDATE
 from feed_assets.io_manager.retries import retrying
-from feed_assets.resources import BlackboardResource, Clock, WarehouseResource
-from feed_assets.warehouse import Loaded, Warehouse, difference, load
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.resources.warehouse import WarehouseResource
+from feed_assets.warehouse.loading import difference, load
+from feed_assets.warehouse.port import Loaded, Warehouse
 
 FOLDER, CHECK = "warehouse", "rows_as_published"
 NOTHING = "none"

@@ -19,9 +19,12 @@ from feed_assets.io_manager.step_contexts import is_selected, run_of
 from feed_assets.partitions.time_windows import partitions_before, window_of
 from feed_assets.quality.expectation import Expectation
 from feed_assets.quality.subject import Tolerance
-from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.steps import Audited, Output, audit_output
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.steps.audit import Audited, audit_output
 from feed_assets.steps.candidate import NothingToAuditError
+from feed_assets.steps.run import Output
 
 NO_PARTITION = (
     "This run has no partition, and these checks look at one. Open a run that made the partition, select its step {}, "

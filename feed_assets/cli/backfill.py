@@ -24,14 +24,14 @@ from feed_assets.cli.installation import (
     ready_to_compute,
 )
 from feed_assets.cli.output import complain, json_option, print_json, progress
-from feed_assets.datasets import days_between
+from feed_assets.datasets.days import days_between
 from feed_assets.errors import FAILED, NO_SPACE
 from feed_assets.file_feed.wording import counted
 from feed_assets.processes.fork_server import start_loading
 
 if TYPE_CHECKING:
     from feed_assets.operations.day_runs import PartitionResult
-    from feed_assets.resources import Settings
+    from feed_assets.resources.settings import Settings
 
 MOST_AT_ONCE, RUNS_EACH = 4, 3
 """Each process takes the memory of another Python, and some seconds to start: it needs some runs to be worth it."""
@@ -65,7 +65,7 @@ def backfill(
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
     from feed_assets.operations.java_compiler import compile_for_days  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations.side_by_side import execution  # noqa: PLC0415 - as above
-    from feed_assets.sources import has_raw_data  # noqa: PLC0415 - as above
+    from feed_assets.sources.raw import has_raw_data  # noqa: PLC0415 - as above
 
     installation = load_installation()
     ready_to_compute(installation.settings)

@@ -20,7 +20,7 @@ from feed_assets.errors import FAILED
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
-    from feed_assets.data_catalog import Drift
+    from feed_assets.data_catalog.reconciling import Drift
 
 MOST_LINES = 10
 """More partitions of a table with the same problem share one line."""
@@ -42,14 +42,9 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
     the exit code is 1.
     """
     # Loaded late, as the help needs no Dagster.
-    from feed_assets.data_catalog import (  # noqa: PLC0415 - see above
-        VARIABLE,
-        CatalogError,
-        open_catalog,
-        reconcile,
-        unknown_tables,
-    )
-    from feed_assets.file_feed import FeedError  # noqa: PLC0415 - as above
+    from feed_assets.data_catalog.glue import VARIABLE, CatalogError, open_catalog  # noqa: PLC0415 - as above
+    from feed_assets.data_catalog.reconciling import reconcile, unknown_tables  # noqa: PLC0415 - as above
+    from feed_assets.file_feed.errors import FeedError  # noqa: PLC0415 - as above
     from feed_assets.sensors.data_catalog import catalog_tables  # noqa: PLC0415 - as above
 
     installation = load_installation()

@@ -12,9 +12,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import click
 
-from feed_assets.datasets import is_day
-from feed_assets.file_feed import BadNameError, begun, parse_time
-from feed_assets.file_feed.names import TIMES, fixed_time
+from feed_assets.datasets.days import is_day
+from feed_assets.file_feed.errors import BadNameError
+from feed_assets.file_feed.names import TIMES, begun, fixed_time, parse_time
 
 AS_OF = "FEED_ASSETS_AS_OF"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -17,7 +17,7 @@ MIB = 2**20
 
 def no_space_left(installation: Installation, days: Sequence[str]) -> str:
     """The message for a backfill that had no space to compute these days."""
-    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic
+    from feed_assets.sources.raw import raw_days  # noqa: PLC0415 - loads pydantic
 
     sources = [source.key for source in installation.sources]
     first, last = date.fromisoformat(min(days)), date.fromisoformat(max(days))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from feed_assets.notices.tables import Report
     from feed_assets.operations.explanation import AssetStory
     from feed_assets.operations.failed_runs import FailedRun
-    from feed_assets.project import Project
-    from feed_assets.resources import Settings
+    from feed_assets.project.assembly import Project
+    from feed_assets.resources.settings import Settings
 
 
 @click.command()
@@ -40,7 +40,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
     from feed_assets.notices.keeping import kept_reports  # noqa: PLC0415 - loads pydantic
     from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
     from feed_assets.operations.explanation import explain as stories_of  # noqa: PLC0415 - as above
-    from feed_assets.state import Store  # noqa: PLC0415 - loads SQLAlchemy
+    from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     installation = load_installation()
     settings = installation.settings
@@ -100,7 +100,7 @@ def _show_reports(reports: Sequence[Report]) -> None:
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
     from feed_assets.operations.explanation import unprocessed  # noqa: PLC0415 - loads pydantic
     from feed_assets.sources.raw import keys_with_raw_data  # noqa: PLC0415 - as above
-    from feed_assets.state import Store  # noqa: PLC0415 - loads SQLAlchemy
+    from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     settings = installation.settings
     now = settings.clock.now()

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from feed_assets.blackboard import BlackboardError
+from feed_assets.blackboard.port import BlackboardError
 from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.feed_diff import diff, update_named
 from feed_assets.cli.feed_keeping import gc, pin_, tag_, unpin_, untag_
@@ -42,22 +42,15 @@ from feed_assets.cli.output import (
     say,
 )
 from feed_assets.errors import FAILED
-from feed_assets.file_feed import (
-    Facts,
-    Feed,
-    FeedError,
-    NoValidUpdateError,
-    Pin,
-    Update,
-    histories,
-    history,
-    invalidate_both,
-    pins,
-    publish_files,
-    require_latest,
-    tags,
-    verify,
-)
+from feed_assets.file_feed.errors import FeedError, NoValidUpdateError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.holds import Pin, pins, tags
+from feed_assets.file_feed.publishing import publish_files
+from feed_assets.file_feed.quarantine import invalidate_both
+from feed_assets.file_feed.reading import require_latest
+from feed_assets.file_feed.record import Facts
+from feed_assets.file_feed.states import histories, history
+from feed_assets.file_feed.verification import verify
 
 NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied", "hidden file"})
 """Kinds of findings that break no rule of the protocol for an update a reader would use."""

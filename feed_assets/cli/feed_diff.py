@@ -14,15 +14,17 @@ from typing import Any
 
 import click
 
-from feed_assets.blackboard import list_all
+from feed_assets.blackboard.listing import list_all
 from feed_assets.cli.clock import UpdateName, now
 from feed_assets.cli.feed_place import feed_argument, partition_option
 from feed_assets.cli.output import each_step, json_option, json_value, print_fields, print_json, print_table, progress
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
 from feed_assets.engine.fetched_files import fetch_update, with_uris
-from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, require_latest
+from feed_assets.file_feed.errors import NoValidUpdateError
+from feed_assets.file_feed.feed import Feed, File, Update
+from feed_assets.file_feed.manifest import MANIFEST
 from feed_assets.file_feed.names import SECOND
-from feed_assets.file_feed.reading import EARLIEST, read_manifest
+from feed_assets.file_feed.reading import EARLIEST, latest, read_manifest, require_latest
 from feed_assets.file_feed.wording import counted
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import click
 
-from feed_assets.blackboard import BlackboardError, UnavailableError
+from feed_assets.blackboard.port import BlackboardError, UnavailableError
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
 from feed_assets.cli.feed_place import (
@@ -28,25 +28,13 @@ from feed_assets.cli.feed_place import (
 )
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.errors import FAILED
-from feed_assets.file_feed import (
-    Feed,
-    NoValidUpdateError,
-    Outcome,
-    Policy,
-    Removal,
-    carry_out,
-    drop_ended_pins,
-    drop_old_entries,
-    pin,
-    pins,
-    plan,
-    require_latest,
-    tag,
-    tags,
-    unpin,
-    untag,
-)
-from feed_assets.file_feed.reading import EARLIEST
+from feed_assets.file_feed.changes import drop_old_entries
+from feed_assets.file_feed.errors import NoValidUpdateError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.holds import drop_ended_pins, pin, pins, tag, tags, unpin, untag
+from feed_assets.file_feed.reading import EARLIEST, require_latest
+from feed_assets.file_feed.removal import Outcome, carry_out
+from feed_assets.file_feed.retention import Policy, Removal, plan
 from feed_assets.file_feed.wording import counted
 
 

@@ -16,24 +16,17 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-from feed_assets.blackboard import Blackboard, BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
 from feed_assets.blackboard.listing import first_folders
+from feed_assets.blackboard.location import UnknownLocationError
+from feed_assets.blackboard.port import Blackboard, BlackboardError, InvalidKeyError, UnavailableError
 from feed_assets.cli.clock import UpdateName
 from feed_assets.cli.output import printable
-from feed_assets.datasets import is_day
-from feed_assets.file_feed import (
-    BadNameError,
-    Feed,
-    FeedError,
-    MixedFeedError,
-    check_partition,
-    is_update_name,
-    open_feed,
-    partitions,
-)
-from feed_assets.file_feed.feed import CONTROL
+from feed_assets.datasets.days import is_day
+from feed_assets.file_feed.errors import BadNameError, FeedError, MixedFeedError
+from feed_assets.file_feed.feed import CONTROL, Feed, open_feed
 from feed_assets.file_feed.holds import own_control_found
-from feed_assets.file_feed.names import has_update_shape, is_partition_name
+from feed_assets.file_feed.names import check_partition, has_update_shape, is_partition_name, is_update_name
+from feed_assets.file_feed.reading import partitions
 from feed_assets.file_feed.scanning import Scanned, scan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -10,13 +10,15 @@ from dataclasses import asdict
 
 import click
 
-from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
+from feed_assets.blackboard.location import UnknownLocationError, open_blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.cli.clock import now
 from feed_assets.cli.feed_place import is_there, what_is_near, with_what_is_near
 from feed_assets.cli.installation import BASE, load_installation
 from feed_assets.cli.output import json_option, print_json, print_table
-from feed_assets.file_feed import Feed, NoValidUpdateError
 from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize
+from feed_assets.file_feed.errors import NoValidUpdateError
+from feed_assets.file_feed.feed import Feed
 
 NOT_FEEDS = ("raw", "quarantine")
 """Folders of a base that hold no feeds, or no feeds for readers."""

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.blackboard import Blackboard, local_directory, open_blackboard
+from feed_assets.blackboard.location import local_directory, open_blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.cli.output import say
 from feed_assets.project import loading
 
 if TYPE_CHECKING:
     import dagster as dg
 
-    from feed_assets.project import Project
-    from feed_assets.resources import Settings
+    from feed_assets.project.assembly import Project
+    from feed_assets.resources.settings import Settings
     from feed_assets.sensors.asset_graph import AssetFeedGraph
-    from feed_assets.sources import Source
+    from feed_assets.sources.spec import Source
 
 BASE = "FEED_ASSETS_BASE"
 HOME = "DAGSTER_HOME"

@@ -25,11 +25,11 @@ from feed_assets.errors import FAILED, exit_code
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
-    from feed_assets.blackboard import Blackboard
-    from feed_assets.resources import Settings
-    from feed_assets.sources import Source
+    from feed_assets.blackboard.port import Blackboard
+    from feed_assets.resources.settings import Settings
     from feed_assets.sources.ledger import Landing
     from feed_assets.sources.plan import Sweep
+    from feed_assets.sources.spec import Source
 
 NAMED = 5
 """Messages list up to this many days one by one."""

@@ -20,8 +20,8 @@ from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
     from feed_assets.polling.poller import Polled
-    from feed_assets.resources import Settings
-    from feed_assets.sources import Source
+    from feed_assets.resources.settings import Settings
+    from feed_assets.sources.spec import Source
 
 LISTS = ("taken", "replaced", "same", "left", "failed")
 

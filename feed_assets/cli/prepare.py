@@ -16,7 +16,7 @@ def prepare() -> None:
     """
     from feed_assets.engine.buckets import bucket_jars  # noqa: PLC0415 - loads pyspark
     from feed_assets.engine.class_archive import make_archive  # noqa: PLC0415 - as above
-    from feed_assets.resources import Settings  # noqa: PLC0415 - loads Dagster
+    from feed_assets.resources.settings import Settings  # noqa: PLC0415 - loads Dagster
 
     in_bucket = Settings.from_environment().base.startswith("s3://")
     with progress("prepare", 1 + in_bucket) as bar:

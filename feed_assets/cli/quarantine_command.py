@@ -18,8 +18,8 @@ from feed_assets.cli.feeds import NOT_FEEDS
 from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
 from feed_assets.errors import FAILED
-from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.discovery import feed_locations
+from feed_assets.file_feed.errors import FeedError
 
 if TYPE_CHECKING:
     from feed_assets.operations.quarantined import SetAside

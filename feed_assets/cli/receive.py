@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.blackboard import local_directory
+from feed_assets.blackboard.location import local_directory
 from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.cli.source_names import source_named
 from feed_assets.receiving.limits import Limits
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 if TYPE_CHECKING:
     from feed_assets.journal.segments import Segments
     from feed_assets.receiving.landing_segments import Place
-    from feed_assets.resources import Settings
-    from feed_assets.sources import Source
+    from feed_assets.resources.settings import Settings
+    from feed_assets.sources.spec import Source
 
 BLACKBOARD = "blackboard"
 JOURNAL = ".receiving"

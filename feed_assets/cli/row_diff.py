@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from feed_assets.engine.csv_dialect import MalformedCsvError
 from feed_assets.engine.duckdb_sql import UnknownFormatError, quoted_name, rows_of
-from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.errors import FeedError
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,7 +10,7 @@ import click
 from feed_assets.cli.installation import Installation
 
 if TYPE_CHECKING:
-    from feed_assets.sources import Source
+    from feed_assets.sources.spec import Source
 
 
 def sources_named(

@@ -23,7 +23,7 @@ from feed_assets.file_feed.wording import counted, shortened
 
 if TYPE_CHECKING:
     from feed_assets.operations.trial import Trial
-    from feed_assets.sources import Source
+    from feed_assets.sources.spec import Source
 
 LONGEST_EXAMPLE = 300
 """Characters of a record that a remark shows."""
@@ -36,7 +36,7 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     """List the sources: format, rules for late data, and the days with raw data."""
     if ctx.invoked_subcommand is not None:
         return
-    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic
+    from feed_assets.sources.raw import raw_days  # noqa: PLC0415 - loads pydantic
 
     installation = load_installation()
     settings, known, board = installation.settings, installation.sources, installation.blackboard
@@ -70,10 +70,10 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
     that drop the zone of a time: `sources try` counts the records that this changes.
     """
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
     from feed_assets.sources.dropped_zones import zone_warning, zones_dropped  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_constants, check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.raising import raising_functions  # noqa: PLC0415 - as above
+    from feed_assets.sources.spec import SpecError  # noqa: PLC0415 - as above
 
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")  # the command itself prints what is wrong
     installation = load_installation()
@@ -116,7 +116,7 @@ def try_(name: str, file: Path, *, as_json: bool) -> None:
     """
     from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.operations.trial import try_source  # noqa: PLC0415 - as above
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
+    from feed_assets.resources.spark import SparkResource  # noqa: PLC0415 - as above
     from feed_assets.sources.raising import raising_functions  # noqa: PLC0415 - as above
 
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")  # the command itself prints why it failed

@@ -18,14 +18,15 @@ import click
 from feed_assets.cli.clock import DayParameter, check_order, now
 from feed_assets.cli.installation import Installation, chosen_module, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress, say
-from feed_assets.datasets import is_day
+from feed_assets.datasets.days import is_day
 from feed_assets.errors import FAILED
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
-    from feed_assets.datasets import FeedDeclaration
-    from feed_assets.file_feed import Feed
-    from feed_assets.warehouse import Standing, Warehouse
+    from feed_assets.datasets.declaration import FeedDeclaration
+    from feed_assets.file_feed.feed import Feed
+    from feed_assets.warehouse.loading import Standing
+    from feed_assets.warehouse.port import Warehouse
 
 NOTHING_THEN = "No feed with a table has a partition in this time."
 
@@ -53,8 +54,9 @@ def load_command(
     With --from or --to, it also compares the rows of the other partitions with what was loaded. An update that is
     loaded already changes nothing. If a partition fails, the others go on, and the exit code is 1.
     """
-    from feed_assets.file_feed import FeedError  # noqa: PLC0415 - see `_tables`
-    from feed_assets.warehouse import WarehouseError, load  # noqa: PLC0415 - as above
+    from feed_assets.file_feed.errors import FeedError  # noqa: PLC0415 - see `_tables`
+    from feed_assets.warehouse.loading import load  # noqa: PLC0415 - as above
+    from feed_assets.warehouse.port import WarehouseError  # noqa: PLC0415 - as above
 
     author = _author()
     results: list[dict[str, Any]] = []
@@ -131,7 +133,8 @@ def _tables(
 ) -> Iterator[tuple[Warehouse, FeedDeclaration, Feed, list[Standing]]]:
     """The feeds that name a table, with their partitions in this time."""
     # Loaded late, as the help of the commands needs no Dagster.
-    from feed_assets.warehouse import VARIABLE, open_warehouse, standings  # noqa: PLC0415 - see above
+    from feed_assets.warehouse.address import VARIABLE, open_warehouse  # noqa: PLC0415 - see above
+    from feed_assets.warehouse.loading import standings  # noqa: PLC0415 - see above
 
     check_order(first, last)
     if not installation.settings.warehouse:

@@ -12,16 +12,18 @@ from datetime import date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.data_catalog.glue import CatalogError, Partition, Table
-from feed_assets.datasets import ONE_DAY, FeedDeclaration
-from feed_assets.datasets.days import hour_name
+from feed_assets.datasets.days import ONE_DAY, hour_name
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.engine.duckdb_sql import literal, suffix_of
 from feed_assets.engine.fetched_files import fetch
-from feed_assets.file_feed import Column, Feed, Update, latest_of_all
-from feed_assets.sources import Source, raw_days
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.record import Column
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.sources.layout import raw_file_key, raw_prefix
-from feed_assets.sources.raw import RECORD_COLUMNS
+from feed_assets.sources.raw import RECORD_COLUMNS, raw_days
+from feed_assets.sources.spec import Source
 
 DATE, HOUR = "date", "hour"
 _HOUR_NAME = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d)(?::00)?(.*)")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Column, Feed
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.record import Column
 
 Place = tuple[str, str | None]
 """The location of a feed, and one of its partitions; None for a feed without partitions."""

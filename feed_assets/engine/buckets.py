@@ -25,8 +25,8 @@ from feed_assets.engine.java import ensure_java
 from feed_assets.engine.jvm import java_machine
 from feed_assets.engine.paths import to_write
 from feed_assets.errors import FeedAssetsError
-from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.errors import FeedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.errors import FeedError
 
 SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
 """The separator by the suffix of a file's name."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from feed_assets.engine.csv_dialect import SEPARATORS, require_separator
-from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.errors import FeedError
 
 _READERS = {
     "parquet": "read_parquet(?, hive_partitioning = false, union_by_name = true)",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
-from feed_assets.blackboard import Blackboard, NotFoundError, local_directory, readable_uris
-from feed_assets.file_feed import Update
+from feed_assets.blackboard.location import local_directory, readable_uris
+from feed_assets.blackboard.port import Blackboard, NotFoundError
+from feed_assets.file_feed.feed import Update
 
 
 def fetch(

@@ -11,7 +11,8 @@ import duckdb
 
 from feed_assets.engine.csv_dialect import MalformedCsvError
 from feed_assets.engine.fetched_files import fetch_update, with_uris
-from feed_assets.file_feed import FeedError, Update
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.wording import first_line
 
 

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 from feed_assets.engine.jvm import java_machine, java_session
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import is_field_name, parsable_type, stored_type
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 
 _EVER_WIDER = (ByteType, ShortType, IntegerType, LongType), (FloatType, DoubleType)
 

@@ -44,7 +44,8 @@ from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.spark_schemas import footer
 from feed_assets.engine.sql import quoted, text_literal
-from feed_assets.file_feed import FeedError, Update
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.names import is_hidden
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}

@@ -13,10 +13,11 @@ from typing import Any
 import dagster as dg
 from pyspark.sql.types import StructType
 
-from feed_assets.blackboard import InvalidKeyError, check_key
-from feed_assets.datasets import FeedDeclaration, Figures
+from feed_assets.blackboard.keys import check_key
+from feed_assets.blackboard.port import InvalidKeyError
+from feed_assets.datasets.declaration import FeedDeclaration, Figures
 from feed_assets.engine.spark_schemas import declared_columns, unreadable_fields
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 
 FEED = "feed/location"
 IDENTITY = "feed/identity"

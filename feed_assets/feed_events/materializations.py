@@ -13,7 +13,8 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG, IN_FORCE, STATE, UPDATE, published_metadata
-from feed_assets.file_feed import Record, Update
+from feed_assets.file_feed.feed import Update
+from feed_assets.file_feed.record import Record
 
 REASON, REJECTED, INVALIDATED = "reason", "rejected update", "invalidated update"
 HAPPENED = frozenset({REASON, REJECTED, INVALIDATED})

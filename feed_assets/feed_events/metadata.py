@@ -10,9 +10,10 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.quarantine import counts_what_was_read
-from feed_assets.file_feed.record import total
+from feed_assets.file_feed.record import FeedInput, RawInput, Record, total
 
 MAX_ROWS = 100
 """Rows of a metadata table; one more row counts the rest."""

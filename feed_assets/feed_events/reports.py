@@ -11,15 +11,17 @@ from datetime import datetime
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.materializations import INVALIDATED, REJECTED, is_shown, published, still_in_force
 from feed_assets.feed_events.results import StepContext, log_evaluations, log_event
 from feed_assets.feed_events.selection import asset_layer
-from feed_assets.file_feed import FeedError, begun, latest, read_record
-from feed_assets.file_feed.names import SECOND
-from feed_assets.steps import Audited
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.names import SECOND, begun
+from feed_assets.file_feed.reading import latest
+from feed_assets.steps.audit import Audited
 
 
 def report_audit(context: StepContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:

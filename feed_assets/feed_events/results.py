@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from feed_assets.file_feed import CheckOutcome
-from feed_assets.steps import Audited
+from feed_assets.file_feed.record import CheckOutcome
+from feed_assets.steps.audit import Audited
 
 StepContext = dg.AssetCheckExecutionContext | dg.AssetExecutionContext
 """The context of a step that has checks: of an audit, or of a job that also made the asset."""

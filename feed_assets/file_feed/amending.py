@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from feed_assets.blackboard import ConflictError, UnavailableError
+from feed_assets.blackboard.port import ConflictError, UnavailableError
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.control import StoredRecord, record_at
 from feed_assets.file_feed.errors import ClaimLostError, NotPublishedError

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
-from feed_assets.blackboard import AlreadyExistsError, BlackboardError, list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, BlackboardError
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import begun, is_partition_name, is_update_name, update_name

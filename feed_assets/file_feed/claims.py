@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError
 from feed_assets.blackboard.listing import list_folders
+from feed_assets.blackboard.port import AlreadyExistsError
 from feed_assets.file_feed.control import CLAIMS
 from feed_assets.file_feed.errors import BadNameError
 from feed_assets.file_feed.feed import Feed

@@ -13,8 +13,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from feed_assets.blackboard import Entry, list_all
-from feed_assets.blackboard.listing import list_jumping
+from feed_assets.blackboard.listing import list_all, list_jumping
+from feed_assets.blackboard.port import Entry
 from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed

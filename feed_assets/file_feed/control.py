@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from feed_assets.blackboard import NotFoundError, list_all
-from feed_assets.blackboard.listing import Wanted, list_jumping
+from feed_assets.blackboard.listing import Wanted, list_all, list_jumping
+from feed_assets.blackboard.port import NotFoundError
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update, is_update_name

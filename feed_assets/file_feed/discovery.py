@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
-from feed_assets.blackboard import Blackboard
 from feed_assets.blackboard.listing import first_folders, list_folders
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.control import recorded
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import CONTROL, Feed

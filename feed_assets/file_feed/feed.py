@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from shlex import quote
 
-from feed_assets.blackboard import Blackboard, open_blackboard, readable_uris
+from feed_assets.blackboard.location import open_blackboard, readable_uris
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.names import begun, check_partition, check_update
 
 CONTROL = ".feed"

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError, list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, Entry, NotFoundError
 from feed_assets.file_feed.errors import BadNameError, FeedError, NoValidUpdateError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.manifest import MANIFEST, is_removal, parse_manifest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from feed_assets.blackboard import list_all
+from feed_assets.blackboard.listing import list_all
 from feed_assets.file_feed.control import RECORDS, record_at, stored_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed

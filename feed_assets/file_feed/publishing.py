@@ -14,7 +14,7 @@ from filecmp import cmp
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.amending import amend, reread
 from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.claims import Claim, claim

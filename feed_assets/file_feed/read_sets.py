@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, replace
 from io import BytesIO
 
-from feed_assets.blackboard import NotFoundError
+from feed_assets.blackboard.port import NotFoundError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update
 from feed_assets.file_feed.record import FeedInput, RawFile, RawInput

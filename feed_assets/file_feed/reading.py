@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from feed_assets.blackboard import Content, Entry, NotFoundError
 from feed_assets.blackboard.listing import list_all, list_folders
+from feed_assets.blackboard.port import Content, Entry, NotFoundError
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from feed_assets.blackboard import ConflictError, Entry
+from feed_assets.blackboard.port import ConflictError, Entry
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.manifest import RECOVERABLE_BYTES, is_removal, replaced_by
 from feed_assets.file_feed.reading import Found, read_manifest

@@ -31,8 +31,8 @@ from datetime import datetime
 from itertools import islice
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, BlackboardError, ConflictError, Entry, UnavailableError
 from feed_assets.blackboard.listing import list_folders
+from feed_assets.blackboard.port import AlreadyExistsError, BlackboardError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.control import CLAIMS, record_key, recorded_digests
 from feed_assets.file_feed.feed import Feed

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
 from feed_assets.file_feed.contract import check_contract
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import CONTROL, Feed

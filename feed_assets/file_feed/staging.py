@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
-from feed_assets.blackboard import AlreadyExistsError, UnavailableError, list_all
 from feed_assets.blackboard.contents import digests
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, UnavailableError
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.control import StoredRecord, record_at, record_key, record_keys, stored_record
 from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError

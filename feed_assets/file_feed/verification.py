@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from feed_assets.blackboard import NotFoundError, outside
 from feed_assets.blackboard.contents import digests
+from feed_assets.blackboard.location import outside
+from feed_assets.blackboard.port import NotFoundError
 from feed_assets.file_feed.contents import Contents, contents
 from feed_assets.file_feed.control import CLAIMS, RECORDS, record_at
 from feed_assets.file_feed.errors import UnreadableRecordError

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.amending import amend
 from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.claims import Claim

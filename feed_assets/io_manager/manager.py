@@ -12,11 +12,13 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.datasets import FeedDeclaration, Place
+from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
 from feed_assets.feed_events.metadata import STATE, published_metadata, staged_metadata
-from feed_assets.file_feed import Staged, Update, begun, latest
-from feed_assets.file_feed.names import SECOND
+from feed_assets.file_feed.feed import Update
+from feed_assets.file_feed.names import SECOND, begun
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.staging import Staged
 from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (
@@ -28,9 +30,12 @@ from feed_assets.io_manager.step_contexts import (
     partitions_of,
     run_of,
 )
-from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.sources import Source
-from feed_assets.steps import DayRecords, MissingUpdateError, Reading, Step
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.sources.spec import Source
+from feed_assets.steps.day_records import DayRecords
+from feed_assets.steps.step import MissingUpdateError, Reading, Step
 
 
 def file_feed_io_manager(sources: Iterable[Source]) -> dg.IOManagerDefinition:

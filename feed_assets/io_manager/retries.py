@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from feed_assets.steps.transient import is_transient
-from feed_assets.warehouse import WarehouseError
+from feed_assets.warehouse.port import WarehouseError
 
 PAUSES = (1.0, 5.0, 25.0)
 """Seconds before each further attempt at a step."""

@@ -12,13 +12,15 @@ import dagster as dg
 from dagster._core.execution.plan.outputs import StepOutputHandle  # the only name for an output of a step
 from pyspark.sql import DataFrame
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets.days import ONE_DAY
 from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.partitions.time_windows import time_window, window_of
-from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.steps import Output, Run
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.steps.run import Output, Run
 
 ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""

@@ -13,15 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from feed_assets.blackboard import (
-    AlreadyExistsError,
-    Blackboard,
-    BlackboardError,
-    NotFoundError,
-    UnavailableError,
-    list_all,
-)
-from feed_assets.blackboard import Entry as Object
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError, UnavailableError
+from feed_assets.blackboard.port import Entry as Object
 from feed_assets.journal.records import JournalError
 
 SEAL: Final = b"seal"

@@ -13,8 +13,10 @@ from io import BytesIO
 from itertools import groupby
 from typing import Final
 
-from feed_assets.blackboard import Blackboard, check_key, list_all
-from feed_assets.blackboard import Entry as Object
+from feed_assets.blackboard.keys import check_key
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.blackboard.port import Entry as Object
 from feed_assets.journal.numbered import NumberedEntries
 from feed_assets.journal.records import read_all
 from feed_assets.journal.segments import new_segment

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 from uuid import uuid4
 
-from feed_assets.blackboard import BlackboardError
+from feed_assets.blackboard.port import BlackboardError
 from feed_assets.journal.records import JournalError
 
 _BEGUN: Final = "%Y%m%dT%H%M%S%f"

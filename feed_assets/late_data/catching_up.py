@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
-from feed_assets.datasets import midnight
-from feed_assets.file_feed import FeedError
+from feed_assets.datasets.days import midnight
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.late_data.staleness import staleness
 from feed_assets.late_data.turns import Turns
 from feed_assets.starts.graph import derived

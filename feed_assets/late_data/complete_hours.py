@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, midnight
-from feed_assets.datasets.days import hour_name
-from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_all, recorded_digests
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import ONE_DAY, hour_name, midnight
+from feed_assets.file_feed.control import recorded_digests
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.record import RawInput, inputs_digest
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.day_phases import due_from
 from feed_assets.late_data.inputs_read import inputs_read, was_decided_against
 from feed_assets.late_data.raw_growth import decide_on
-from feed_assets.sources import Source, raw_days
 from feed_assets.sources.known_contents import StillComparingError, recognized
+from feed_assets.sources.raw import raw_days
+from feed_assets.sources.spec import Source
 
 ONE_HOUR = timedelta(hours=1)
 

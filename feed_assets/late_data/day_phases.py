@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 
-from feed_assets.datasets import ONE_DAY, midnight
-from feed_assets.sources import Source
+from feed_assets.datasets.days import ONE_DAY, midnight
+from feed_assets.sources.spec import Source
 
 SWEEP_DAYS = 3
 """Days for which a day is still checked after it has left the lookback. Longer if no sensor has settled it yet."""

@@ -9,12 +9,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import FeedDeclaration
-from feed_assets.file_feed import Feed, latest_of_all, recorded_digests
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
+from feed_assets.file_feed.control import recorded_digests
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.late_data.day_phases import Phase, phase
 from feed_assets.late_data.inputs_read import inputs_read, was_decided_against
-from feed_assets.sources import Source, absences
+from feed_assets.sources.absence import absences
+from feed_assets.sources.spec import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from feed_assets.file_feed import Feed, FeedInput, RawInput, begun, read_record
 from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import begun
+from feed_assets.file_feed.record import FeedInput, RawInput
 from feed_assets.sources.absence import empty_sources
 
 REMEMBERED = 10_000

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from feed_assets.blackboard import BlackboardError
-from feed_assets.datasets import ONE_DAY, Place
-from feed_assets.file_feed import FeedError
+from feed_assets.blackboard.port import BlackboardError
+from feed_assets.datasets.days import ONE_DAY
+from feed_assets.datasets.declaration import Place
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.late_data.day_phases import Phase
 from feed_assets.late_data.empty_days import empty_days
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.staleness import in_force_at
 from feed_assets.late_data.sweeping import Sweep, keep, last_settled, sweep_of
-from feed_assets.sources import Source
 from feed_assets.sources.known_contents import Comparing, StillComparingError
+from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedNode, descendants
 from feed_assets.starts.requests import Need, Requests, state_of
 

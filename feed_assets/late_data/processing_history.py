@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from feed_assets.file_feed import Feed, latest_of_each
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.scanning import latest_of_each
 from feed_assets.late_data.inputs_read import inputs_read
 from feed_assets.sources.thresholds import Processed
 

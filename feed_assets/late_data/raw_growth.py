@@ -13,17 +13,23 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, is_day
-from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import ONE_DAY, is_day
 from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.file_feed.control import recorded
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.read_sets import in_full
+from feed_assets.file_feed.record import RawInput, inputs_digest
+from feed_assets.file_feed.scanning import latest_of_each
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.day_phases import Phase, due_from, leaves_at, phase, watched_days
 from feed_assets.late_data.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.late_data.processing_history import processing_history
 from feed_assets.late_data.sweeping import NOTHING_KNOWN, Records, Sweep
-from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
+from feed_assets.sources.growth import Decision, GrowthKind, decide
 from feed_assets.sources.known_contents import Comparing, StillComparingError, recognized
+from feed_assets.sources.raw import each_day, evening, evening_read
+from feed_assets.sources.spec import Source
 from feed_assets.sources.thresholds import CostOfRun, Processed
 from feed_assets.starts.graph import FeedNode
 

@@ -9,10 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import Place
-from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_digests
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.declaration import Place
+from feed_assets.file_feed.control import recorded_digests
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.record import FeedInput
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.late_data.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.starts.graph import FeedGraph, FeedNode, Parent
 from feed_assets.starts.requests import state_of

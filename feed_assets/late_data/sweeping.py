@@ -12,12 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, NotFoundError
-from feed_assets.datasets import ONE_DAY
-from feed_assets.file_feed import Feed, begun, recorded
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, Content, NotFoundError
+from feed_assets.datasets.days import ONE_DAY
+from feed_assets.file_feed.control import recorded
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import begun
 from feed_assets.late_data.day_phases import Phase, phase
-from feed_assets.sources import Source
 from feed_assets.sources.layout import SWEPT
+from feed_assets.sources.spec import Source
 
 Records = Sequence[tuple[str, Mapping[str, str]]]
 """What `recorded` yields of all partitions of a feed."""

@@ -4,18 +4,3 @@ Here: what a lease is (`port`), where leases are kept (`in_database`, `on_blackb
 goes on (`holding`). Not here: what is worked on. A lease only saves work: its holder may stand still and go on after
 its end, so what it publishes must be decided by a condition of storage, or by the lease's number.
 """
-
-from feed_assets.leases.holding import Holding
-from feed_assets.leases.in_database import DatabaseLeases, release_lease, take_lease
-from feed_assets.leases.on_blackboard import BlackboardLeases
-from feed_assets.leases.port import Lease, Leases
-
-__all__ = [
-    "BlackboardLeases",
-    "DatabaseLeases",
-    "Holding",
-    "Lease",
-    "Leases",
-    "release_lease",
-    "take_lease",
-]

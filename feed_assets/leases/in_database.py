@@ -10,8 +10,8 @@ from sqlalchemy import column, delete, insert, select, table, update
 from sqlalchemy.engine import Connection
 
 from feed_assets.leases.port import Lease, is_over
-from feed_assets.state import Store
 from feed_assets.state.event_log import stored_time
+from feed_assets.state.store import Store
 
 LEASES = table("feed_assets_leases", *map(column, ("name", "number", "holder", "until")))
 LOG = "leases"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, ConflictError, Content, NotFoundError
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, ConflictError, Content, NotFoundError
 from feed_assets.leases.port import Lease, is_over
 
 

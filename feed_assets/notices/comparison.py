@@ -16,12 +16,16 @@ from typing import Any
 
 import duckdb
 
-from feed_assets.blackboard import Blackboard, BlackboardError
-from feed_assets.datasets import FeedDeclaration, Figures
+from feed_assets.blackboard.port import Blackboard, BlackboardError
+from feed_assets.datasets.declaration import FeedDeclaration, Figures
 from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import quoted_name, require_columns, rows_of
 from feed_assets.engine.queried_files import readable_files
-from feed_assets.file_feed import Feed, FeedError, Record, Update, latest, read_record, records
+from feed_assets.file_feed.control import read_record, records
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.record import Record
 from feed_assets.file_feed.wording import first_line
 
 MOVERS = 10

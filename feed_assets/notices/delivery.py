@@ -25,7 +25,7 @@ from feed_assets.notices.tables import (
     postpone_message,
     record_sent,
 )
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 SUPERSEDED = "superseded"
 """The outcome of a request that never became a run, as another one took its place. Nobody gets a message."""

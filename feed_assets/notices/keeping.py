@@ -12,8 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Column, Facts, Feed, Rows, Update, latest, publish_files, read_file
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.publishing import publish_files
+from feed_assets.file_feed.reading import latest, read_file
+from feed_assets.file_feed.record import Column, Facts, Rows
 from feed_assets.notices.tables import Report
 
 LOCATION: Final = "late-data-reports/v1.0"

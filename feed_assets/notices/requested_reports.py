@@ -6,7 +6,7 @@ from datetime import datetime
 
 from feed_assets.notices.tables import Report, record_report
 from feed_assets.starts.requests import Request
-from feed_assets.state import Transaction
+from feed_assets.state.store import Transaction
 
 
 def record_requested(transaction: Transaction, request: Request, *, report: str, base: str, at: datetime) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import JSON, column, delete, insert, null, select, table, update
 
-from feed_assets.state import Store, Transaction
 from feed_assets.state.event_log import EVENTS_KEPT, stored_time
+from feed_assets.state.store import Store, Transaction
 
 REPORTS = table(
     "feed_assets_reports",

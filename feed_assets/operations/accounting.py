@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from feed_assets.file_feed import Feed, FeedInput, Record, Update, records
+from feed_assets.file_feed.control import records
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.record import FeedInput, Record
 
 COUNTS = ("read", "published", "quarantined", "duplicates")
 TURNED_AWAY = ("rejected", "invalidated")

@@ -31,7 +31,7 @@ from feed_assets.partitions.time_windows import begun_on, times_of
 from feed_assets.resources.event_log import keep_open
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
-from feed_assets.sources import SourceError
+from feed_assets.sources.source_errors import SourceError
 
 CONFIG = "dagster.yaml"
 

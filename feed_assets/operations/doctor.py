@@ -23,22 +23,23 @@ from uuid import uuid4
 import pyspark
 import yaml
 
-from feed_assets.blackboard import local_directory
 from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.blackboard.directory import PRIVATE
-from feed_assets.data_catalog import open_catalog
+from feed_assets.blackboard.location import local_directory
+from feed_assets.data_catalog.glue import open_catalog
 from feed_assets.engine.buckets import bucket_jars
 from feed_assets.engine.class_archive import archive_options, can_archive
 from feed_assets.engine.java import ensure_java, major_version
 from feed_assets.engine.session import check_master
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.day_runs import CONFIG, instance_at
-from feed_assets.resources import BlackboardResource, Settings, SettingsError
-from feed_assets.state import Store
+from feed_assets.resources.settings import Settings, SettingsError
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import shown, state_url
-from feed_assets.warehouse import VARIABLE as WAREHOUSE
-from feed_assets.warehouse import open_warehouse
+from feed_assets.state.store import Store
+from feed_assets.warehouse.address import VARIABLE as WAREHOUSE
+from feed_assets.warehouse.address import open_warehouse
 
 LEAST_FREE, ENOUGH_FREE = 100 * 2**20, 2 * 2**30
 """A disk with fewer free bytes fails its check, or gets a warning."""

@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY
-from feed_assets.file_feed import (
-    Feed,
-    FeedInput,
-    RawHour,
-    RawInput,
-    Record,
-    UpdateStatus,
-    history,
-    recorded_digests,
-    records,
-)
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import ONE_DAY
+from feed_assets.file_feed.control import recorded_digests, records
+from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.quarantine import counts_what_was_read
+from feed_assets.file_feed.record import FeedInput, RawHour, RawInput, Record
+from feed_assets.file_feed.states import UpdateStatus, history
 from feed_assets.file_feed.wording import counted, observed_values
 from feed_assets.late_data.day_phases import Phase
 from feed_assets.late_data.inputs_read import inputs_read
@@ -31,12 +24,13 @@ from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.staleness import staleness
 from feed_assets.late_data.sweeping import settled_days
 from feed_assets.operations.accounting import COUNTS
-from feed_assets.sources import GrowthKind, Source, decide
-from feed_assets.sources.growth import rounded_growth
+from feed_assets.sources.growth import GrowthKind, decide, rounded_growth
+from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedGraph, FeedNode
 from feed_assets.starts.requests import again_at, state_of
 from feed_assets.starts.tables import LastRequest, last_requests
-from feed_assets.state import Store, StoreError
+from feed_assets.state.address import StoreError
+from feed_assets.state.store import Store
 
 FIRST = date(1970, 1, 2)
 """The first day to look at: earlier event times are not usable."""

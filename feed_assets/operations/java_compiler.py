@@ -11,10 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.engine.session import compile_quickly
-from feed_assets.file_feed import RawInput
-from feed_assets.sources import Source, each_day, latest_days
+from feed_assets.file_feed.record import RawInput
+from feed_assets.sources.raw import each_day, latest_days
+from feed_assets.sources.spec import Source
 
 DAYS_LOOKED_AT: Final = 7
 SMALL_DAY: Final = 8 * 2**20

@@ -13,12 +13,18 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
-from feed_assets.blackboard import Blackboard, list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.engine.fetched_files import fetch, with_uris
 from feed_assets.engine.queried_files import readable_files
-from feed_assets.file_feed import Feed, FeedError, Update, begun, latest, latest_of_all, read_record, recorded_digests
+from feed_assets.file_feed.control import read_record, recorded_digests
 from feed_assets.file_feed.discovery import feed_locations
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.names import begun
 from feed_assets.file_feed.quarantine import FOLDER
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.wording import first_line
 from feed_assets.sources.layout import quarantine_key
 from feed_assets.sources.ledger import counting, entries

@@ -23,8 +23,8 @@ from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, St
 from feed_assets.processes.child import Child, take_signals
 from feed_assets.processes.fork_server import start_loading
 from feed_assets.processes.signals import lost_interrupts_repeated
-from feed_assets.resources import SparkResource
 from feed_assets.resources.event_log import keep_open
+from feed_assets.resources.spark import SparkResource
 
 Load = Callable[[], dg.Definitions]
 """Loads the definitions in a process; a function that pickle can name, or a `partial` of one."""

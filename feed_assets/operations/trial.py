@@ -14,18 +14,19 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StringType
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.sql import quoted, text_literal
-from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.operations.quarantined import LANDING, SetAside, set_aside
-from feed_assets.sources import Source, raw_days, raw_frame
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.dropped_zones import ZONED, zones_dropped
 from feed_assets.sources.expressions import named_columns
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import Landing
 from feed_assets.sources.positions import dotted
+from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets.sources.scratch import scratch_directory
+from feed_assets.sources.spec import Source
 
 
 @dataclass(frozen=True, slots=True)

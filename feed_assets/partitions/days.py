@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from feed_assets.datasets import midnight
-from feed_assets.resources import Settings
+from feed_assets.datasets.days import midnight
+from feed_assets.resources.settings import Settings
 
 
 def daily(settings: Settings) -> dg.DailyPartitionsDefinition:

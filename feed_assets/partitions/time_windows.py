@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets.days import ONE_DAY
 
 
 def time_window(definition: dg.PartitionsDefinition | None, partition: str | None) -> dg.TimeWindow | None:

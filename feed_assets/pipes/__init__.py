@@ -3,8 +3,3 @@
 Here: the definitions that start a job for each step (`launched`), ways to start it (`launchers`), its messages, and the
 job itself (`entry`). Not here: the step and the audit; the job runs the assets and audits that run elsewhere, too.
 """
-
-from feed_assets.pipes.launched import launched
-from feed_assets.pipes.launchers import EMR, EMRServerless, Job, Launcher, SparkSubmit
-
-__all__ = ["EMR", "EMRServerless", "Job", "Launcher", "SparkSubmit", "launched"]

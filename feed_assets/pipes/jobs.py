@@ -11,17 +11,19 @@ from typing import Any, Final
 
 import dagster as dg
 
-from feed_assets.blackboard import local_directory
+from feed_assets.blackboard.location import local_directory
 from feed_assets.feed_events.declarations import declared_feed, plain
 from feed_assets.feed_events.reports import report_audit, report_left_out
 from feed_assets.feed_events.results import ABOUT_THE_UPDATE, results
-from feed_assets.file_feed import CheckOutcome, Feed, Update, read_record
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.names import is_update_name
+from feed_assets.file_feed.record import CheckOutcome
 from feed_assets.pipes.launchers import Job
 from feed_assets.pipes.messages import Messages
 from feed_assets.project.assembly import PROJECT
-from feed_assets.resources import Settings
-from feed_assets.steps import Audited
+from feed_assets.resources.settings import Settings
+from feed_assets.steps.audit import Audited
 from feed_assets.steps.candidate import Candidate, find_candidate
 
 LAUNCHER: Final = "launcher"

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_pipes import PipesContext
 
 from feed_assets.checks.asset_checks import audit_name
-from feed_assets.io_manager import declared_feed
+from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.pipes.jobs import LAUNCHER, Result, run_job
 from feed_assets.pipes.launchers import Launcher
 from feed_assets.project.assembly import PROJECT

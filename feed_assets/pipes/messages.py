@@ -18,9 +18,9 @@ import dagster as dg
 from dagster_aws.pipes import PipesS3MessageReader
 from dagster_pipes import PipesDefaultMessageWriter, PipesMetadataValue, PipesOpenedData, PipesParams
 
-from feed_assets.blackboard import list_all, local_directory
-from feed_assets.resources import BlackboardResource
-from feed_assets.resources.storage import s3_client
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.location import local_directory
+from feed_assets.resources.storage import BlackboardResource, s3_client
 
 FOLDER = ".pipes"
 """Messages are below it in the base: no name of a feed begins with a dot."""

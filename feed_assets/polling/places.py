@@ -19,21 +19,14 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError
 
-from feed_assets.blackboard import (
-    Blackboard,
-    BlackboardError,
-    ConflictError,
-    Entry,
-    NotFoundError,
-    check_key,
-    local_directory,
-    open_blackboard,
-)
+from feed_assets.blackboard.keys import check_key
+from feed_assets.blackboard.location import local_directory, open_blackboard
+from feed_assets.blackboard.port import Blackboard, BlackboardError, ConflictError, Entry, NotFoundError
 from feed_assets.polling.http_place import HttpPlace
 from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError, explained
 from feed_assets.polling.sftp_place import open_sftp
-from feed_assets.sources import Source
 from feed_assets.sources.poll_spec import Component, Poll, options_variable
+from feed_assets.sources.spec import Source
 
 AHEAD = timedelta(days=1)
 """Partners east of UTC name files by a day that has not begun in UTC."""

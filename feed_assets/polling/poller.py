@@ -20,16 +20,17 @@ from shutil import disk_usage
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
-from feed_assets.blackboard import Blackboard, InvalidKeyError
-from feed_assets.leases import BlackboardLeases, Holding
+from feed_assets.blackboard.port import Blackboard, InvalidKeyError
+from feed_assets.leases.holding import Holding
+from feed_assets.leases.on_blackboard import BlackboardLeases
 from feed_assets.polling.places import list_files, open_place, polling_of
 from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError
 from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, lease_of, state_of
-from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
 from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
 from feed_assets.sources.source_errors import OvertakenError
+from feed_assets.sources.spec import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,9 @@ from datetime import date, datetime
 from typing import Protocol
 from urllib.parse import quote
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, list_all
-from feed_assets.datasets import is_day
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard
+from feed_assets.datasets.days import is_day
 from feed_assets.polling.port import PartnersFile
 from feed_assets.sources.layout import LandingId, touching
 

@@ -14,30 +14,37 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets import checks, sensors
-from feed_assets.assets import raw_key, raw_logs
 from feed_assets.assets.catalog import in_catalog
 from feed_assets.assets.checked_hours import checked_key
+from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
-from feed_assets.datasets import FeedDeclaration
-from feed_assets.io_manager import declared_feed, file_feed_io_manager
+from feed_assets.checks.asset_checks import Limits
+from feed_assets.datasets.declaration import FeedDeclaration
+from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.io_manager.manager import file_feed_io_manager
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions.days import are_utc_days, daily, hourly
 from feed_assets.processes.child import WARM_WORKER, end_with_parent
-from feed_assets.resources import (
-    CatalogResource,
-    MailResource,
-    Settings,
-    StateResource,
-    WarehouseResource,
-    WebhookNotifier,
-)
-from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.resources.data_catalog import CatalogResource
+from feed_assets.resources.notifier import WEBHOOK, MailResource, WebhookNotifier
+from feed_assets.resources.settings import Settings
+from feed_assets.resources.storage import StateResource
+from feed_assets.resources.warehouse import WarehouseResource
 from feed_assets.schedules import polls
-from feed_assets.sources import Kind, Source, load_sources
+from feed_assets.sensors.alerts import alerts
+from feed_assets.sensors.complete_hours import complete_hours
+from feed_assets.sensors.data_catalog import data_catalog
+from feed_assets.sensors.landings import landings
+from feed_assets.sensors.late_growth import late_growth
+from feed_assets.sensors.late_reports import late_reports
+from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.warehouse_loads import warehouse_loads
+from feed_assets.sources.kinds import Kind
+from feed_assets.sources.loading import load_sources
+from feed_assets.sources.spec import Source
 from feed_assets.state.address import VARIABLE as STATE
-from feed_assets.warehouse import warehouse_kind
+from feed_assets.warehouse.address import warehouse_kind
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
@@ -126,7 +133,7 @@ class Project:
             "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
             "spark": settings.spark,
             "clock": settings.clock,
-            "limits": checks.Limits(),
+            "limits": Limits(),
             PROJECT: self,
         }
         if settings.warehouse:
@@ -145,24 +152,24 @@ class Project:
     ) -> Iterator[dg.SensorDefinition]:
         settings, sources = self.settings, self.sources
         interval, run_config = settings.sensor_seconds, settings.run_config
-        yield sensors.late_growth(sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config)
-        yield sensors.new_manifests(
+        yield late_growth(sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config)
+        yield new_manifests(
             lookback_days=max((source.lookback_days for source in sources), default=DEFAULT_LOOKBACK_DAYS),
             interval_seconds=interval,
             scan_seconds=settings.scan_seconds,
             run_config=run_config,
         )
         if checked := self._checked_hours(assets):
-            yield sensors.complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
+            yield complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
         if sources:
-            yield sensors.late_reports(sources, channels=channels, interval_seconds=interval)
-        yield sensors.landings(sources, self.hours, interval_seconds=interval)
+            yield late_reports(sources, channels=channels, interval_seconds=interval)
+        yield landings(sources, self.hours, interval_seconds=interval)
         if warehouse:
-            yield sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)
+            yield warehouse_loads(interval_seconds=interval, run_config=run_config)
         if settings.catalog:
-            yield sensors.data_catalog(sources, settings.first_day, interval_seconds=interval)
+            yield data_catalog(sources, settings.first_day, interval_seconds=interval)
         if "notifier" in channels:
-            yield sensors.alerts(interval_seconds=interval)
+            yield alerts(interval_seconds=interval)
 
     def _checked_hours(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The asset of the checked hours of each source that has one."""

@@ -22,7 +22,7 @@ from feed_assets.errors import FeedAssetsError, exit_code
 if TYPE_CHECKING:
     import dagster as dg
 
-    from feed_assets.project import Project
+    from feed_assets.project.assembly import Project
 
 EXAMPLE = "feed_assets.definitions"
 """The worked example, loaded if no other module is named."""
@@ -57,7 +57,7 @@ def load_project(module: str) -> tuple[Project, dg.Definitions]:
 
     Python looks for the module in the current folder first, as with `dagster dev`.
     """
-    from feed_assets.project import Project  # noqa: PLC0415 - loads Dagster and Spark's Python side
+    from feed_assets.project.assembly import Project  # noqa: PLC0415 - loads Dagster and Spark's Python side
 
     definitions = _definitions(module)
     project = (definitions.resources or {}).get("project")

@@ -2,7 +2,3 @@
 
 Not here: publishing or rejecting (`steps`), and Dagster (`checks`, with the expectations for a project's audits).
 """
-
-from feed_assets.quality.judging import Rule, check, deliveries, judge, missing, unparsable, verdicts
-
-__all__ = ["Rule", "check", "deliveries", "judge", "missing", "unparsable", "verdicts"]

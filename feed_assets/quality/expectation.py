@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from feed_assets.datasets import FeedDeclaration
-from feed_assets.file_feed import Column, Rows
+from feed_assets.datasets.declaration import FeedDeclaration
+from feed_assets.file_feed.record import Column, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets.days import ONE_DAY
 from feed_assets.engine.judged_rows import BOOKKEEPING, RAISED, VERDICT, Verdict, with_reasons
 from feed_assets.engine.moments import within
 from feed_assets.engine.sql import quoted

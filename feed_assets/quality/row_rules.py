@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from feed_assets.engine.judged_rows import Verdict
-from feed_assets.file_feed import Rows
+from feed_assets.file_feed.record import Rows
 from feed_assets.quality.expectation import WITHOUT_RECORD, Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import in_percent, rows_counted
 

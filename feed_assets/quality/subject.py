@@ -16,22 +16,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import StructField, StructType
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.engine.spark_schemas import declared_columns, spark_schema
 from feed_assets.engine.sql import quoted
 from feed_assets.engine.update_files import count_update, parquet_schema, read_updates
-from feed_assets.file_feed import (
-    Feed,
-    FeedInput,
-    RawInput,
-    Record,
-    Update,
-    begun,
-    latest,
-    latest_of_all,
-    read_record,
-    records,
-)
+from feed_assets.file_feed.control import read_record, records
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.names import begun
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.record import FeedInput, RawInput, Record
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Expectation, Reference, Subject
 from feed_assets.sources.absence import empty_sources
 

@@ -18,7 +18,8 @@ from feed_assets.journal.segments import MEDIUM_ERRORS, Segments, age
 from feed_assets.receiving.entries import Entry, Header, decode_header, entries, framed
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.tables import answers
-from feed_assets.state import Store, StoreError
+from feed_assets.state.address import StoreError
+from feed_assets.state.store import Store
 
 REPEATS: timedelta = timedelta(hours=24)
 """How long a request that is repeated gets the answer of the first."""

@@ -18,9 +18,9 @@ import msgspec
 from feed_assets.engine.sql import columns_in
 from feed_assets.serving.bodies import BodyError, TooLargeError
 from feed_assets.serving.content import MediaTypes
-from feed_assets.sources import Source
 from feed_assets.sources.formats import JsonLinesFormat
 from feed_assets.sources.kinds import EVENT_TIME
+from feed_assets.sources.spec import Source
 
 JSON_TYPES: Final = frozenset({"application/json"})
 LINES_TYPES: Final = frozenset(

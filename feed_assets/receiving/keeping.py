@@ -25,7 +25,8 @@ from feed_assets.receiving.entries import encode_header
 from feed_assets.receiving.landing_segments import Outcome, Place, work
 from feed_assets.receiving.tables import record_answers
 from feed_assets.sources.scratch import TOGETHER
-from feed_assets.state import Store, StoreError
+from feed_assets.state.address import StoreError
+from feed_assets.state.store import Store
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at new segments and at the lander."""

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.journal.segments import MEDIUM_ERRORS, Segments
 from feed_assets.processes.child import end_with_parent, leave_signals
 from feed_assets.receiving.entries import Entry, entries
-from feed_assets.sources import Source, SourceError
 from feed_assets.sources.scratch import TOGETHER, scratch_directory
+from feed_assets.sources.source_errors import SourceError
+from feed_assets.sources.spec import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

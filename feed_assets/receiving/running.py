@@ -20,8 +20,8 @@ from feed_assets.receiving.metrics import Metrics
 from feed_assets.receiving.server import Receiver, create_app
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server
-from feed_assets.sources import Source
-from feed_assets.state import Store
+from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 
 SWITCH_SECONDS = 0.0005
 """How soon a thread gives way: the thread that writes the journal waits for the thread that takes requests."""

@@ -40,8 +40,8 @@ from feed_assets.serving.rate import Rate
 from feed_assets.serving.service import Readiness, Service, application
 from feed_assets.serving.tables import Token
 from feed_assets.serving.tokens import KnownTokens
-from feed_assets.sources import Source
-from feed_assets.state import Store
+from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from sqlalchemy import column, delete, insert, select, table
 
-from feed_assets.state import Store, Transaction
 from feed_assets.state.event_log import stored_time
+from feed_assets.state.store import Store, Transaction
 
 ANSWERS = table("feed_assets_answers", *map(column, ("key", "at", "answer")))
 KEYS_OF_A_QUERY = 1000

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from feed_assets.data_catalog import GlueCatalog, open_catalog
+from feed_assets.data_catalog.glue import GlueCatalog, open_catalog
 
 
 class CatalogResource(dg.ConfigurableResource[None]):

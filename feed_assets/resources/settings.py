@@ -17,16 +17,11 @@ from typing import Any
 import dagster as dg
 from pydantic import field_validator
 
-from feed_assets.blackboard import (
-    BlackboardError,
-    UnknownLocationError,
-    check_location,
-    local_directory,
-    open_blackboard,
-)
-from feed_assets.data_catalog import VARIABLE as CATALOG
-from feed_assets.data_catalog import check_catalog
-from feed_assets.datasets import is_day
+from feed_assets.blackboard.location import UnknownLocationError, check_location, local_directory, open_blackboard
+from feed_assets.blackboard.port import BlackboardError
+from feed_assets.data_catalog.glue import VARIABLE as CATALOG
+from feed_assets.data_catalog.glue import check_catalog
+from feed_assets.datasets.days import is_day
 from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
@@ -37,8 +32,8 @@ from feed_assets.resources.storage import BlackboardResource
 from feed_assets.sources.mail_address import check_address, split_addresses
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
-from feed_assets.warehouse import VARIABLE as WAREHOUSE
-from feed_assets.warehouse import warehouse_kind
+from feed_assets.warehouse.address import VARIABLE as WAREHOUSE
+from feed_assets.warehouse.address import warehouse_kind
 
 AS_OF_FILE = ".as-of"
 """A file in a base that fixes the time there, as in the demo's base."""

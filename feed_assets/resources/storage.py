@@ -8,9 +8,10 @@ from typing import Any
 import dagster as dg
 from pydantic import ConfigDict, PrivateAttr, field_validator
 
-from feed_assets.blackboard import Blackboard, check_location, open_blackboard
 from feed_assets.blackboard.credentials import has_credentials
-from feed_assets.state import Store
+from feed_assets.blackboard.location import check_location, open_blackboard
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.state.store import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):

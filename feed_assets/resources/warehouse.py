@@ -2,7 +2,8 @@
 
 import dagster as dg
 
-from feed_assets.warehouse import VARIABLE, Warehouse, open_warehouse, warehouse_kind
+from feed_assets.warehouse.address import VARIABLE, open_warehouse, warehouse_kind
+from feed_assets.warehouse.port import Warehouse
 
 
 class WarehouseResource(dg.ConfigurableResource[None]):

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import (
     CONTEXT,
     EVENING_BEFORE,

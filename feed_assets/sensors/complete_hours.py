@@ -12,13 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.late_data.complete_hours import due_hours
 from feed_assets.late_data.turns import Turns
-from feed_assets.resources import BlackboardResource, Clock, StateResource
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
-from feed_assets.sources import Source
+from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Need, state_of
 
 

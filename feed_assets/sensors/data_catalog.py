@@ -16,27 +16,20 @@ from functools import cached_property, partial
 
 import dagster as dg
 
-from feed_assets.assets import raw_key
-from feed_assets.blackboard import Blackboard
-from feed_assets.data_catalog import (
-    CatalogError,
-    GlueCatalog,
-    Present,
-    Wanted,
-    feed_table,
-    is_described,
-    reconcile,
-    source_table,
-    source_table_name,
-    table_name,
-)
-from feed_assets.file_feed import FeedError
+from feed_assets.assets.external import raw_key
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.data_catalog.glue import CatalogError, GlueCatalog, Present
+from feed_assets.data_catalog.reconciling import is_described, reconcile
+from feed_assets.data_catalog.tables import Wanted, feed_table, source_table, source_table_name, table_name
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.late_data.turns import Turns
-from feed_assets.resources import BlackboardResource, CatalogResource, Clock
+from feed_assets.resources.data_catalog import CatalogResource
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import TICK_SECONDS, known_versions, last_events, load_cursor
-from feed_assets.sources import Source
+from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedNode
 
 MOST = 1000

@@ -16,16 +16,18 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.assets import raw_key
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import is_day
-from feed_assets.file_feed import RawInput
+from feed_assets.assets.external import raw_key
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import is_day
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.record import RawInput
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.turns import Turns
-from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor
-from feed_assets.sources import Source, raw_days
+from feed_assets.sources.raw import raw_days
+from feed_assets.sources.spec import Source
 
 DAYS_AT_ONCE = 31
 """Days that a tick lists while days before the lookback are left; later ticks list the lookback."""

@@ -11,16 +11,17 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.datasets import is_day
+from feed_assets.datasets.days import is_day
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.raw_growth import SourceDecision
-from feed_assets.resources import BlackboardResource, Clock, StateResource
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
-from feed_assets.sources import Source
 from feed_assets.sources.known_contents import remember
+from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Requests
 
 REMEMBER_SECONDS = 5.0

@@ -16,21 +16,20 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.assets.late_data_reports import kept_event
-from feed_assets.blackboard import Blackboard, BlackboardError
-from feed_assets.file_feed import FeedError
+from feed_assets.blackboard.port import Blackboard, BlackboardError
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.notices.delivery import FEED, NotTakenError, Send, deliver, end, put_off
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.mail import MailError, Sent
 from feed_assets.notices.messages import ENDED, mail, notice_of
 from feed_assets.notices.tables import Message, Report, messages_of, open_reports
-from feed_assets.resources import Alert, MailResource, Notifier
-from feed_assets.resources.notifier import AlertNotSentError
+from feed_assets.resources.notifier import Alert, AlertNotSentError, MailResource, Notifier
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.run_results import RunResults
 from feed_assets.sensors.ticks import TICK_SECONDS
-from feed_assets.sources import Source
 from feed_assets.sources.mail_address import parsed_address
-from feed_assets.state import Store
+from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 
 NAME = "late_reports"
 MAIL, NOTIFIER = "mail", "notifier"

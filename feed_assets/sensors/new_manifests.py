@@ -14,19 +14,15 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import (
-    FeedError,
-    Look,
-    Watch,
-    continue_scan,
-    look_at_logged,
-)
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.changes import log_page
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.watching import Look, Watch, continue_scan, look_at_logged
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.turns import Turns
-from feed_assets.resources import BlackboardResource, Clock, StateResource
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
@@ -38,7 +34,7 @@ from feed_assets.sensors.ticks import (
 )
 from feed_assets.sensors.update_events import UpdateEvents
 from feed_assets.starts.graph import FeedNode, affected
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 SCAN_SECONDS = 10.0
 """Time limit for the scans of a tick, so that they do not delay the change logs."""

@@ -13,8 +13,11 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import Blackboard, BlackboardError
-from feed_assets.file_feed import FeedError, Record, latest, read_record
+from feed_assets.blackboard.port import Blackboard, BlackboardError
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.record import Record
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.sweeping import settled_days
 from feed_assets.notices.delivery import GONE_BACK, SUPERSEDED
@@ -23,10 +26,10 @@ from feed_assets.sensors.alerts import alert_of
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
 from feed_assets.sensors.ticks import of_request
-from feed_assets.sources import Source
+from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import FIRST_PAUSE
 from feed_assets.starts.tables import LastRequest, last_requests
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 FOLLOW_WITHIN = timedelta(hours=1)
 """How long a report without a run of its own waits for what is computed from the feeds that were due."""

@@ -10,17 +10,17 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
-from feed_assets.file_feed import is_update_name
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.names import is_update_name
 from feed_assets.notices.requested_reports import record_requested
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import busy_partitions
 from feed_assets.starts.requests import Request, Requests
 from feed_assets.starts.tables import LastRequest
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 TICK_SECONDS = 40.0
 """Time limit of a tick; the daemon allows 60 s. The next tick begins with the rest."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.feed_events.materializations import INVALIDATED, REJECTED, has_event_about, still_in_force
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
-from feed_assets.file_feed import Change, read_record
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.watching import Change
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
 from feed_assets.starts.graph import FeedNode

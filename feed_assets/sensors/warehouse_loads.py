@@ -19,11 +19,14 @@ import dagster as dg
 from feed_assets.assets.warehouse import NOTHING, loaded_metadata
 from feed_assets.feed_events.declarations import LOADS, plain
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
-from feed_assets.file_feed import FeedError, latest
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.turns import Turns
-from feed_assets.resources import BlackboardResource, Clock, StateResource, WarehouseResource
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.resources.warehouse import WarehouseResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
@@ -35,7 +38,7 @@ from feed_assets.sensors.ticks import (
     run_requests,
 )
 from feed_assets.starts.requests import Need, Requests, state_of
-from feed_assets.warehouse import Warehouse, WarehouseError
+from feed_assets.warehouse.port import Warehouse, WarehouseError
 
 NAME = "warehouse_loads"
 

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import JSON, column, delete, insert, select, table
 from sqlalchemy.engine import Connection
 
-from feed_assets.state import Store, Transaction
+from feed_assets.state.store import Store, Transaction
 
 ADDED: Final = "token added"
 REVOKED: Final = "token revoked"

@@ -20,9 +20,10 @@ from starlette.exceptions import HTTPException
 from feed_assets.errors import FeedAssetsError
 from feed_assets.serving.answers import CLOSE
 from feed_assets.serving.tables import ADDED, REVOKED, Token, read_tokens, record_token, tokens
-from feed_assets.state import Store, StoreError
+from feed_assets.state.address import StoreError
 from feed_assets.state.event_log import Event
 from feed_assets.state.followed import Followed
+from feed_assets.state.store import Store
 
 LOOK_SECONDS: Final = 0.5
 """How often a service looks for tokens that were added or revoked: a change counts within a second."""

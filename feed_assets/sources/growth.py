@@ -14,7 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from feed_assets.file_feed import RawInput
+from feed_assets.file_feed.record import RawInput
 from feed_assets.sources.thresholds import CostOfRun
 
 _MILLIONTH = Decimal("0.000001")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from feed_assets.errors import FeedAssetsError
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -27,8 +27,8 @@ from feed_assets.blackboard.port import (
     Content,
     NotFoundError,
 )
-from feed_assets.file_feed import RawFile, RawInput, inputs_digest
 from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.file_feed.record import RawFile, RawInput, inputs_digest
 from feed_assets.sources.layout import contents_key, raw_file_key
 
 _log = logging.getLogger("feed_assets.sources")

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from feed_assets.blackboard.listing import list_all, list_folders
 from feed_assets.blackboard.location import readable_uris
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
-from feed_assets.datasets import is_day
-from feed_assets.file_feed import RawFile, RawInput
+from feed_assets.datasets.days import is_day
+from feed_assets.file_feed.record import RawFile, RawInput
 from feed_assets.sources.known_contents import known_by_tags
 from feed_assets.sources.layout import RAW, LandingId, landed_by, raw_file_key, raw_prefix, records_in, split_raw
 from feed_assets.sources.ledger import counting, entries, touched_days

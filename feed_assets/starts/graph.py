@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
 
-from feed_assets.datasets import FeedDeclaration, Place
+from feed_assets.datasets.declaration import FeedDeclaration, Place
 
 
 @dataclass(frozen=True, slots=True)

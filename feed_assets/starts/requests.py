@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.starts.graph import FeedGraph
 from feed_assets.starts.tables import (
@@ -25,7 +25,7 @@ from feed_assets.starts.tables import (
     record_request,
     renew_request,
 )
-from feed_assets.state import Store, Transaction
+from feed_assets.state.store import Store, Transaction
 
 MAX_REQUESTS = 20
 """Runs requested in one tick; the next tick requests the rest."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import column, delete, insert, select, table, update
 from sqlalchemy.engine import Connection
 
-from feed_assets.state import Store, Transaction
+from feed_assets.state.store import Store, Transaction
 
 REQUESTS = table("feed_assets_requests", *map(column, ("feed", "partition", "state", "times", "at")))
 PARTITIONS_OF_A_QUERY = 1000

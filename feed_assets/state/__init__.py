@@ -8,9 +8,3 @@ SQLite serves the processes of one machine, PostgreSQL the processes of several.
 request each run that is still due at most once more, and Dagster starts a run key once. Reports on late data that are
 not kept yet are lost; data is not.
 """
-
-from feed_assets.state.address import StoreError
-from feed_assets.state.event_log import Event, NewEvent
-from feed_assets.state.store import Store, Transaction
-
-__all__ = ["Event", "NewEvent", "Store", "StoreError", "Transaction"]

@@ -10,15 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from feed_assets.file_feed import (
-    CheckOutcome,
-    Update,
-    finish_publication,
-    invalidate_both,
-    latest,
-    publish_both,
-    reject_both,
-)
+from feed_assets.file_feed.feed import Update
+from feed_assets.file_feed.quarantine import finish_publication, invalidate_both, publish_both, reject_both
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.record import CheckOutcome
 from feed_assets.file_feed.wording import observed_values
 from feed_assets.quality.column_rules import schema_differences
 from feed_assets.quality.expectation import Expectation, Judgement, Subject

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from feed_assets.file_feed import Feed, FeedError, Record, Staged, Update, find_staged, latest, read_record, records
-from feed_assets.file_feed.reading import updates_from
+from feed_assets.file_feed.control import read_record, records
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.reading import latest, updates_from
+from feed_assets.file_feed.record import Record
+from feed_assets.file_feed.staging import Staged, find_staged
 
 LOOKED_AT = 20
 """How many of the newest records are searched for a run's own update."""

@@ -13,7 +13,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets.days import hour_name
-from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_all, recorded_digests
+from feed_assets.file_feed.control import recorded_digests
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.record import RawInput, inputs_digest
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.wording import counted
 from feed_assets.steps.run import Run
 

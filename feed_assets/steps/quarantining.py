@@ -15,8 +15,10 @@ from feed_assets.engine.judged_rows import counted_reasons, quarantined_rows, re
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
-from feed_assets.file_feed import Claim, Facts, FeedError, FeedInput, Rows
+from feed_assets.file_feed.claims import Claim
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.quarantine import quarantine_of
+from feed_assets.file_feed.record import Facts, FeedInput, Rows
 
 
 @dataclass(frozen=True, slots=True)

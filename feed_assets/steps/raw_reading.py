@@ -11,11 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from feed_assets.datasets import ONE_DAY, Place
-from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
+from feed_assets.datasets.days import ONE_DAY
+from feed_assets.datasets.declaration import Place
+from feed_assets.file_feed.claims import Claim
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.read_sets import in_full
+from feed_assets.file_feed.reading import latest
+from feed_assets.file_feed.record import FeedInput, RawInput, Record
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Source, absences, evening, evening_read, read_sets, record_count, records_by_hour
+from feed_assets.sources.absence import absences
 from feed_assets.sources.known_contents import remembered
+from feed_assets.sources.raw import evening, evening_read, read_sets, record_count, records_by_hour
+from feed_assets.sources.spec import Source
 from feed_assets.steps.raw_hours import Slice
 from feed_assets.steps.run import Run, Window
 

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import FeedDeclaration, Place
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.declaration import FeedDeclaration, Place
 
 Window = tuple[datetime, datetime]
 """The time from the first moment to before the second."""

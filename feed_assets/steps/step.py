@@ -14,33 +14,21 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from feed_assets.datasets import FeedDeclaration, Place
+from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.engine.spark_schemas import spark_schema
 from feed_assets.engine.update_files import read_updates
-from feed_assets.file_feed import (
-    Claim,
-    Facts,
-    Feed,
-    FeedError,
-    FeedInput,
-    RawInput,
-    Staged,
-    UnreadableRecordError,
-    Update,
-    claim,
-    inputs_digest,
-    latest,
-    publish_both,
-    stage,
-    staged_files,
-)
+from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.control import record_key, stored_record
-from feed_assets.file_feed.reading import changed_files
-from feed_assets.file_feed.staging import staged_of
+from feed_assets.file_feed.errors import FeedError, UnreadableRecordError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.quarantine import publish_both
+from feed_assets.file_feed.reading import changed_files, latest
+from feed_assets.file_feed.record import Facts, FeedInput, RawInput, inputs_digest
+from feed_assets.file_feed.staging import Staged, stage, staged_files, staged_of
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Source, raw_frame
 from feed_assets.sources.absence import EMPTY_SOURCES
-from feed_assets.sources.raw import changed_raw_files
+from feed_assets.sources.raw import changed_raw_files, raw_frame
+from feed_assets.sources.spec import Source
 from feed_assets.steps.day_records import DayRecords, split
 from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.raw_hours import slices

@@ -5,8 +5,8 @@ Not here: retries.
 
 from __future__ import annotations
 
-from feed_assets.blackboard import UnavailableError
-from feed_assets.file_feed import FeedError
+from feed_assets.blackboard.port import UnavailableError
+from feed_assets.file_feed.errors import FeedError
 
 PASSING_JAVA_ERRORS = (
     "java.io.FileNotFoundException",  # an input changed; the next attempt resolves it again

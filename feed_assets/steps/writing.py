@@ -23,8 +23,10 @@ from feed_assets.engine.judged_rows import (
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import write_files
-from feed_assets.file_feed import Claim, Facts, FeedError, Rows
+from feed_assets.file_feed.claims import Claim
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.quarantine import QUARANTINE
+from feed_assets.file_feed.record import Facts, Rows
 from feed_assets.steps.quarantining import Refused, Unstaged, without_zeros, write_quarantine
 
 

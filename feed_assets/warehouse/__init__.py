@@ -6,21 +6,3 @@ and Dagster. A row has the columns of its feed, `_partition` and `_update`.
 Readers who query all the while see the old update of a partition or the new one, never none and never both. If a load
 is killed, at any statement, the old one stays, and the next load completes.
 """
-
-from feed_assets.warehouse.address import VARIABLE, open_warehouse, warehouse_kind
-from feed_assets.warehouse.loading import Standing, difference, load, standings
-from feed_assets.warehouse.port import Loaded, SchemaMismatchError, Warehouse, WarehouseError
-
-__all__ = [
-    "VARIABLE",
-    "Loaded",
-    "SchemaMismatchError",
-    "Standing",
-    "Warehouse",
-    "WarehouseError",
-    "difference",
-    "load",
-    "open_warehouse",
-    "standings",
-    "warehouse_kind",
-]

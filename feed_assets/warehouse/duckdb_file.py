@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from feed_assets.engine.duckdb_sql import quoted_name
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 from feed_assets.file_feed.wording import first_line
 from feed_assets.warehouse.port import WAIT_SECONDS, Parameters, Warehouse, WarehouseError
 from feed_assets.warehouse.rows import duckdb_type, query, unreadable

@@ -18,23 +18,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from feed_assets.blackboard import NotFoundError
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.blackboard.port import NotFoundError
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.engine.csv_dialect import MalformedCsvError
 from feed_assets.engine.duckdb_sql import UnknownFormatError
 from feed_assets.engine.fetched_files import fetch, with_uris
-from feed_assets.file_feed import (
-    Feed,
-    Update,
-    UpdateChangedError,
-    is_latest,
-    latest,
-    latest_of_all,
-    read_record,
-    require_latest,
-)
+from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.file_feed.reading import ATTEMPTS, is_valid, updates_from
+from feed_assets.file_feed.errors import UpdateChangedError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, require_latest, updates_from
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.warehouse.port import Loaded, Table, Transaction, Warehouse, WarehouseError
 
 BATCH_BYTES = 256 * 2**20

@@ -15,7 +15,7 @@ from typing import Any
 
 from feed_assets.engine.duckdb_sql import literal
 from feed_assets.errors import FeedAssetsError
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 
 PARTITION, UPDATE = "_partition", "_update"
 """The columns of every row besides the feed's columns."""

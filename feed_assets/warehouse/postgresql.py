@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from feed_assets.engine.duckdb_sql import quoted_name
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 from feed_assets.warehouse.port import (
     LOG,
     PARTITION,

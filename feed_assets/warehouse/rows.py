@@ -18,7 +18,7 @@ import duckdb
 
 from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import literal, quoted_name, require_columns, rows_of
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 from feed_assets.file_feed.wording import first_line
 from feed_assets.warehouse.port import WarehouseError
 

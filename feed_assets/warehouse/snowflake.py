@@ -19,7 +19,7 @@ import snowflake.connector
 from snowflake.connector.errors import OperationalError
 
 from feed_assets.engine.duckdb_sql import literal, quoted_name
-from feed_assets.file_feed import Column
+from feed_assets.file_feed.record import Column
 from feed_assets.warehouse.port import (
     WAIT_SECONDS,
     Parameters,

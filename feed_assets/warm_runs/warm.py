@@ -20,15 +20,15 @@ import dagster as dg
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from feed_assets.blackboard import BlackboardError
+from feed_assets.blackboard.port import BlackboardError
 from feed_assets.engine.jvm import end_with_java, executors, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
 from feed_assets.operations.java_compiler import compile_for_latest_days
-from feed_assets.project import Project
+from feed_assets.project.assembly import Project
 from feed_assets.project.loading import load_project
-from feed_assets.resources import SparkResource
-from feed_assets.sources import SourceError
+from feed_assets.resources.spark import SparkResource
+from feed_assets.sources.source_errors import SourceError
 
 DYNAMIC = "spark.dynamicAllocation.enabled"
 """With this, Spark itself gives back the cores of an idle application."""

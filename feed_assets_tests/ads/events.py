@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from feed_assets.ads import CLEAN_ADS, CLEAN_CLICKS
+from feed_assets.ads.schemas import CLEAN_ADS, CLEAN_CLICKS
 
 DAY = date(2019, 11, 27)
 MIDNIGHT = datetime(2019, 11, 27, tzinfo=UTC)

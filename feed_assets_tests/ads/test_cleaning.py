@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from feed_assets.ads import CLEAN_ADS, CLEAN_CLICKS, judge_ads, judge_clicks
+from feed_assets.ads.cleaning import judge_ads, judge_clicks
+from feed_assets.ads.schemas import CLEAN_ADS, CLEAN_CLICKS
 from feed_assets.engine.judged_rows import QUARANTINE, published_rows, quarantined_rows
 from feed_assets_tests.ads.counting import counts_of
 from feed_assets_tests.ads.events import (

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
-from feed_assets.ads import check_ads, check_clicks, judge_ads, judge_clicks
+from feed_assets.ads.cleaning import check_ads, check_clicks, judge_ads, judge_clicks
 from feed_assets.engine.judged_rows import (
     FEW_QUARANTINED,
     PLACES_QUARANTINED,

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import pytest
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, ads_with_shared_clicks
+from feed_assets.ads.effectiveness import ads_with_shared_clicks
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS
 from feed_assets_tests.ads.cases import Case, together
 from feed_assets_tests.ads.events import (
     DAY,

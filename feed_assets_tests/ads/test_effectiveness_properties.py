@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, ads_with_shared_clicks
+from feed_assets.ads.effectiveness import ads_with_shared_clicks
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.cases import Case, together
 from feed_assets_tests.ads.events import (

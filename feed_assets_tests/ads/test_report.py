@@ -14,11 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from feed_assets.ads import wilson_interval
+from feed_assets.ads.effectiveness import wilson_interval
 from feed_assets.ads.report import plots
 from feed_assets.ads.report.effectiveness_report import day_figures, days_picture, interval, percent, totals
 from feed_assets.ads.report.report_page import page
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.file_feed import (
     Facts,
     Feed,

@@ -5,7 +5,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS
 from feed_assets.engine.judged_rows import QUARANTINE
 from feed_assets.engine.spark_schemas import as_declared
 from feed_assets_tests.ads.events import described

@@ -6,7 +6,7 @@ from math import sqrt
 import pytest
 from pyspark.sql import SparkSession, functions
 
-from feed_assets.ads import wilson_interval
+from feed_assets.ads.effectiveness import wilson_interval
 
 PUBLISHED = [
     # R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998),

@@ -6,10 +6,10 @@ import csv
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.resources import SparkResource
-from feed_assets.sources import load_sources
+from feed_assets.ads.schemas import KINDS
+from feed_assets.resources.spark import SparkResource
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, Installation, settings_below, write_sources
 
 

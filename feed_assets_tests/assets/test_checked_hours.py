@@ -11,11 +11,11 @@ import dagster as dg
 import pyarrow.compute as pc
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.file_feed import Facts, claim, reject, stage
 from feed_assets.operations.explanation import explain
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets.sources.raw import read_sets
 from feed_assets_tests.assets.test_dirty_days import LENIENT, quarantined
 from feed_assets_tests.blackboard.recording import RecordingBlackboard

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from feed_assets.ads import ADS as KIND
-from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
-from feed_assets.assets import cleaned
-from feed_assets.io_manager import feed_metadata
-from feed_assets.sources import load_sources
+from feed_assets.ads.cleaning import judge_ads
+from feed_assets.ads.schemas import ADS as KIND
+from feed_assets.ads.schemas import CLEAN_ADS, KINDS
+from feed_assets.assets.cleaned import cleaned
+from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import ADS, SHOP_ADS, Installation, ads, messages, settings_below, write_sources
 
 NAMES = ["meta", "input", "type", "context", "class", "self"]

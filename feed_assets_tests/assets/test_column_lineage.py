@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS, KINDS
 from feed_assets.ads.assets.effectiveness_lineage import ADS, CATALOG, CLICKS, EFFECTIVENESS
 from feed_assets.ads.partners import partners_directory
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS, KINDS
 from feed_assets.assets.column_lineage import clean_lineage
 from feed_assets.engine.sql import columns_in
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 
 UPSTREAM = {ADS: CLEAN_ADS, CLICKS: CLEAN_CLICKS, CATALOG: AD_CATALOG}
 

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from feed_assets.blackboard import list_all, open_blackboard
-from feed_assets.cli import main
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.cli.main import main
 from feed_assets.file_feed import Feed, latest, open_feed, records, require_latest, verify
 from feed_assets_tests.faults import faulty_tasks
 from feed_assets_tests.faults.faulty_tasks import (

@@ -6,12 +6,12 @@ import re
 import pytest
 from dagster import serialize_value
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import list_all
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.listing import list_all
 from feed_assets.engine.update_files import count_update, write_files
 from feed_assets.file_feed import Facts, Feed, claim, publish, require_latest, stage, staged_files
-from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import (
     ADS,
     ALL,

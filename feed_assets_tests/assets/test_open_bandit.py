@@ -8,14 +8,14 @@ from datetime import date
 import dagster as dg
 import pytest
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.demo.logs import LOG
 from feed_assets.ads.partners import partners_directory
-from feed_assets.datasets import days_between
+from feed_assets.ads.schemas import KINDS
+from feed_assets.datasets.days import days_between
 from feed_assets.file_feed import latest, records
 from feed_assets.operations.day_runs import backfill
-from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import ADS, AS_OF, CLICKS, EFFECTIVENESS, Installation, settings_below
 from feed_assets_tests.open_bandit import TOTALS
 

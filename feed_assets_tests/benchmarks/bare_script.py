@@ -12,15 +12,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from feed_assets.ads import (
-    AD_CATALOG,
-    AD_EFFECTIVENESS,
-    CLEAN_ADS,
-    CLEAN_CLICKS,
-    ads_with_shared_clicks,
-    judge_ads,
-    judge_clicks,
-)
+from feed_assets.ads.cleaning import judge_ads, judge_clicks
+from feed_assets.ads.effectiveness import ads_with_shared_clicks
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS
 from feed_assets.engine.judged_rows import (
     PLACES_QUARANTINED,
     places_quarantined,
@@ -28,10 +22,10 @@ from feed_assets.engine.judged_rows import (
     quarantined_rows,
     with_places,
 )
-from feed_assets.sources import Source
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.raw import RECORD_COLUMNS
 from feed_assets.sources.records import with_nulls
+from feed_assets.sources.spec import Source
 
 
 def run(spark: SparkSession, base: Path, sources: tuple[Source, Source], day: date, output: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dagster as dg
 
 from feed_assets.ads.definitions import build_definitions
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 
 
 def _without_executor(own: dg.Definitions) -> dg.Definitions:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import Source, load_sources
+from feed_assets.ads.schemas import KINDS
+from feed_assets.sources.loading import load_sources
+from feed_assets.sources.spec import Source
 from feed_assets_tests.generator import Shape, generate
 from feed_assets_tests.harness import write_sources
 from feed_assets_tests.layouts import Portal

@@ -21,7 +21,8 @@ from uuid import uuid4
 import psutil
 
 from feed_assets.ads.demo.logs import LOG
-from feed_assets.blackboard import list_all, open_blackboard
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets_tests.benchmarks.results import Report, Row
 from feed_assets_tests.listening import family
 from feed_assets_tests.servers.counting import counting

@@ -18,7 +18,8 @@ import boto3
 from moto import mock_aws
 from moto.s3.models import s3_backends
 
-from feed_assets.blackboard import Blackboard, LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import Feed, latest, update_name
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed, under_way
@@ -40,7 +41,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.file_feed import Feed, latest
 base, location, partition, now = sys.argv[1:]
 start = perf_counter()

@@ -12,15 +12,17 @@ from statistics import median
 from time import perf_counter
 from unittest.mock import patch
 
-from feed_assets.blackboard import Blackboard, LocalBlackboard, open_blackboard
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.polling.dynamodb import DynamoDBIndex
 from feed_assets.polling.places import BoardPlace, list_files, polling_of
 from feed_assets.polling.poller import Poller
 from feed_assets.polling.taken import BlackboardIndex, TakenIndex
-from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.spec import Source
 from feed_assets_tests.benchmarks.results import Report, Row
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.polling.partners import KEY, describe

@@ -18,12 +18,13 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from feed_assets.blackboard import open_blackboard
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.engine.jvm import java_machine
 from feed_assets.file_feed import Column
-from feed_assets.resources import SparkResource
-from feed_assets.steps import Run, Step
+from feed_assets.resources.spark import SparkResource
+from feed_assets.steps.run import Run
+from feed_assets.steps.step import Step
 from feed_assets_tests.benchmarks.results import Report, Row, timed
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.servers.counting import counting

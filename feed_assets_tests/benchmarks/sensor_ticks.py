@@ -20,8 +20,9 @@ from time import process_time
 
 import dagster as dg
 
-from feed_assets.ads import AD_CATALOG
-from feed_assets.blackboard import Blackboard
+from feed_assets.ads.schemas import AD_CATALOG
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -40,10 +41,9 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.changes import Position
 from feed_assets.file_feed.control import record_key
-from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions.days import hourly
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sources import evening, raw_days
+from feed_assets.sources.raw import evening, raw_days
 from feed_assets.starts.graph import FeedNode
 from feed_assets_tests.benchmarks.results import Comparison, Report, Rounds, Row, timed, under_way
 from feed_assets_tests.blackboard.recording import RecordingBlackboard

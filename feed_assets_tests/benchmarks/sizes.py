@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from time import process_time, thread_time
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import Blackboard, Content, Page
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.datasets import days_between
+from feed_assets.blackboard.port import Blackboard, Content, Page
+from feed_assets.datasets.days import days_between
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -43,10 +43,13 @@ from feed_assets.file_feed.changes import Position, log_act
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import staleness
 from feed_assets.operations.explanation import explain
-from feed_assets.sources import Source, absences, load_source, read_set
+from feed_assets.sources.absence import absences
 from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, newest_landing
-from feed_assets.state import Store
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.raw import read_set
+from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 from feed_assets_tests.benchmarks.results import Report, Row, under_way
 from feed_assets_tests.blackboard.computed import ComputedBlackboard, Objects
 from feed_assets_tests.blackboard.recording import RecordingBlackboard

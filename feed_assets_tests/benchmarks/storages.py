@@ -18,12 +18,12 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession, functions
 
-from feed_assets.ads import CLEAN_ADS
-from feed_assets.blackboard import open_blackboard
+from feed_assets.ads.schemas import CLEAN_ADS
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.engine.jvm import java_machine
 from feed_assets.engine.spark_schemas import declared_columns
 from feed_assets.file_feed import Facts, Feed, claim, publish, stage, staged_files
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 from feed_assets.steps.writing import write
 from feed_assets_tests.benchmarks.generated import portal_sources, write_day
 from feed_assets_tests.benchmarks.results import LEFT_OUT, Comparison, Report, Rounds, Row, timed

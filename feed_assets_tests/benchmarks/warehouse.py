@@ -14,10 +14,12 @@ from statistics import median
 import duckdb
 import psycopg
 
-from feed_assets.blackboard import open_blackboard
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.file_feed import Column, Feed, publish_files
-from feed_assets.warehouse import Warehouse, load, open_warehouse
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.loading import load
+from feed_assets.warehouse.port import Warehouse
 from feed_assets_tests.benchmarks.results import Comparison, Report, Rounds, timed
 from feed_assets_tests.state.server import new_database, postgresql
 

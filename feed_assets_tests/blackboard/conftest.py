@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from feed_assets.blackboard import Blackboard, LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.port import Blackboard
 
 
 def keys(blackboard: Blackboard, prefix: str = "", after: str = "") -> list[str]:

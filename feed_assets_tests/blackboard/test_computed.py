@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import BlackboardError
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.port import Page
+from feed_assets.blackboard.port import BlackboardError, Page
 from feed_assets_tests.blackboard.computed import ComputedBlackboard, Objects
 
 FOLDERS, FILES = 60, 40

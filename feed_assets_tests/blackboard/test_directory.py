@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets_tests.blackboard.shown import keys
 
 DAY = 24 * 60 * 60

@@ -11,15 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import (
-    BlackboardError,
-    InvalidKeyError,
-    LocalBlackboard,
-    NotFoundError,
-    list_all,
-    outside,
-    readable_uris,
-)
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.location import outside, readable_uris
+from feed_assets.blackboard.port import BlackboardError, InvalidKeyError, NotFoundError
 
 LONG_AGO = time.time() - 3 * 24 * 60 * 60
 

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, UnavailableError
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, UnavailableError
 from feed_assets_tests.blackboard.interleavings import Actor, Reached, ViolationError, explore
 from feed_assets_tests.blackboard.replay import Failed
 

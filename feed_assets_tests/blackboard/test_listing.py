@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import (
-    PAGE_SIZE,
-    AlreadyExistsError,
-    Blackboard,
-    InvalidKeyError,
-    Page,
-)
+from feed_assets.blackboard.port import PAGE_SIZE, AlreadyExistsError, Blackboard, InvalidKeyError, Page
 from feed_assets_tests.blackboard.shown import keys
 
 NEIGHBOURS = ["a", "a b/x", "a!/x", "a-b/x", "a.b", "a0/x", "ab", "b/x", "b/y/z", "b0", "é", "\uff5a", "😀/x"]

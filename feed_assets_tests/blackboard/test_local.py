@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from feed_assets.blackboard import (
+from feed_assets.blackboard.exchanging import exchange
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import (
     AlreadyExistsError,
     ConflictError,
     InvalidKeyError,
-    LocalBlackboard,
     NotFoundError,
     UnavailableError,
 )
-from feed_assets.blackboard.exchanging import exchange
 from feed_assets_tests.blackboard.shown import keys, on_disk
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets_tests.blackboard.shown import keys, on_disk
 
 DAY = 24 * 60 * 60
@@ -35,14 +35,14 @@ def python(program: str, *arguments: str | Path) -> subprocess.Popen[str]:
 UPLOADS_A_PIPE = """
 import sys
 from pathlib import Path
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 LocalBlackboard(Path(sys.argv[1])).upload("a/b", Path(sys.argv[2]))
 """
 
 CREATES_WITHOUT_END = """
 import itertools, sys
 from pathlib import Path
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 blackboard = LocalBlackboard(Path(sys.argv[1]))
 for number in itertools.count():
     blackboard.create(f"a/{number}", b"%09d" % number * 500_000)
@@ -102,7 +102,8 @@ def test_a_write_that_the_disk_refuses_leaves_nothing(root: Path, blackboard: Lo
     refused = """
 import resource, signal, sys
 from pathlib import Path
-from feed_assets.blackboard import LocalBlackboard, UnavailableError
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import UnavailableError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
@@ -119,7 +120,8 @@ except UnavailableError as error:
 COMES_AND_GOES = """
 import sys
 from pathlib import Path
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError
 root, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 blackboard = LocalBlackboard(root)
 won = 0

@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from feed_assets.blackboard import (
-    InvalidKeyError,
-    LocalBlackboard,
-    UnavailableError,
-    UnknownLocationError,
-    check_location,
-    open_blackboard,
-)
 from feed_assets.blackboard.credentials import without_credentials
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.location import UnknownLocationError, check_location, open_blackboard
+from feed_assets.blackboard.port import InvalidKeyError, UnavailableError
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -162,7 +157,7 @@ def test_a_prefix_is_as_safe_as_a_key(location: str, s3_client: S3Client):
 def test_a_local_blackboard_loads_no_s3_client_and_no_framework(tmp_path: Path):
     program = """
 import sys
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 open_blackboard(sys.argv[1]).create("x", b"")
 print(*sorted({"boto3", "botocore", "dagster", "pyspark", "pyarrow", "pydantic"} & set(sys.modules)))
 """

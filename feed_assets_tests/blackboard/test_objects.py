@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import (
-    AlreadyExistsError,
-    Blackboard,
-    ConflictError,
-    InvalidKeyError,
-    NotFoundError,
-)
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, ConflictError, InvalidKeyError, NotFoundError
 from feed_assets_tests.blackboard.shown import keys
 
 ODD_KEYS = [

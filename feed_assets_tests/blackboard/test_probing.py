@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from feed_assets.blackboard import UnavailableError, probing
+from feed_assets.blackboard import probing
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import NotFoundError
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import NotFoundError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard, Request
 
 

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 
-from feed_assets.blackboard import (
-    AlreadyExistsError,
-    UnavailableError,
-    list_all,
-    list_folders,
-)
+from feed_assets.blackboard.listing import list_all, list_folders
+from feed_assets.blackboard.port import AlreadyExistsError, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets_tests.blackboard.shown import keys
 

@@ -17,14 +17,13 @@ import pytest
 from botocore import UNSIGNED
 from botocore.config import Config
 
-from feed_assets.blackboard import (
+from feed_assets.blackboard.listing import list_all, list_folders
+from feed_assets.blackboard.port import (
     AlreadyExistsError,
     BlackboardError,
     ConflictError,
     NotFoundError,
     UnavailableError,
-    list_all,
-    list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets_tests.certificates import self_signed

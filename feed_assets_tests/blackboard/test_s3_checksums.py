@@ -14,7 +14,7 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.config import Config
 
-from feed_assets.blackboard import UnavailableError
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets_tests.listening import serving
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, NotFoundError, UnavailableError, list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, NotFoundError, UnavailableError
 from feed_assets.file_feed import (
     CheckOutcome,
     Facts,
@@ -50,7 +51,6 @@ from feed_assets.file_feed import (
     stage,
     staged_files,
 )
-from feed_assets.sources import raw_days
 from feed_assets.sources.layout import (
     LandingId,
     attempt_prefix,
@@ -72,6 +72,7 @@ from feed_assets.sources.plan import (
     tidy,
     write_plan,
 )
+from feed_assets.sources.raw import raw_days
 from feed_assets_tests.chaos.history import History
 from feed_assets_tests.chaos.killing import KillingBlackboard
 from feed_assets_tests.chaos.proof import Part, content, parts_of

@@ -15,7 +15,8 @@ from uuid import uuid4
 import boto3
 from botocore.config import Config
 
-from feed_assets.blackboard import Blackboard, LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets_tests.servers.ceph import Ceph
 from feed_assets_tests.servers.fault_proxy import CONTRACT, FaultProxy

@@ -12,7 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError
 from feed_assets.file_feed import claim, latest, manifest, plan
 from feed_assets_tests.chaos import acts
 from feed_assets_tests.chaos.acts import LOCATION, POLICY, Act, Worker, file_name, new_attempt, now

@@ -15,7 +15,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Final, TypeVar
 
-from feed_assets.blackboard import Blackboard, Content, Entry, Page
+from feed_assets.blackboard.port import Blackboard, Content, Entry, Page
 from feed_assets_tests.chaos.history import History
 
 _Answer = TypeVar("_Answer")

@@ -24,10 +24,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from feed_assets.blackboard import BlackboardError, LocalBlackboard, UnavailableError, list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import BlackboardError, UnavailableError
 from feed_assets.file_feed import Feed, FeedError, carry_out, drop_ended_pins, drop_old_entries, plan
-from feed_assets.sources import SourceError
 from feed_assets.sources.plan import ABANDONED, sweep_staging
+from feed_assets.sources.source_errors import SourceError
 from feed_assets_tests.chaos import acts
 from feed_assets_tests.chaos.acts import (
     LOCATION,

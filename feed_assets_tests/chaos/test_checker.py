@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from feed_assets.blackboard import Content, NotFoundError, list_all
+from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Content, NotFoundError
 from feed_assets_tests.chaos import acts
 from feed_assets_tests.chaos.acts import LOCATION, PARTITIONS, Act, Worker
 from feed_assets_tests.chaos.checker import Final, check

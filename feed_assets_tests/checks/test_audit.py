@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 import pytest
 
 from feed_assets import checks
-from feed_assets.ads import CLEAN_ADS
+from feed_assets.ads.schemas import CLEAN_ADS
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import FeedInput
-from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions.days import daily
 from feed_assets_tests.checks.damage import (
     a_day_later,

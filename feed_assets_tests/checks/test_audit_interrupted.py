@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from feed_assets.blackboard import UnavailableError
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.file_feed import history
 from feed_assets_tests.harness import (
     ADS,

@@ -6,9 +6,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import load_source
+from feed_assets.ads.schemas import KINDS
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_source
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,

@@ -10,13 +10,12 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import StructType
 
 from feed_assets import checks
-from feed_assets.ads import CLEAN_ADS, KINDS
 from feed_assets.ads.expectations import for_clean
+from feed_assets.ads.schemas import CLEAN_ADS, KINDS
 from feed_assets.assets.external import raw_logs
-from feed_assets.feed_events.declarations import declared_feed
-from feed_assets.io_manager import feed_metadata
+from feed_assets.feed_events.declarations import declared_feed, feed_metadata
 from feed_assets.partitions.days import daily, hourly
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.checks.damage import (
     all_but_one,
 )

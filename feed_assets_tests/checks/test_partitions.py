@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from feed_assets import checks
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import FeedInput
-from feed_assets.io_manager import feed_metadata
 from feed_assets_tests.harness import DAY, NEXT_DAY, between, failed_checks, messages
 
 SCHEMA = StructType(

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from feed_assets import checks
-from feed_assets.io_manager import feed_metadata
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.quality import subject
 from feed_assets_tests.harness import DAY, between, failed_checks, messages
 

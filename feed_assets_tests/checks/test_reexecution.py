@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from feed_assets.blackboard import UnavailableError
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.file_feed import history
 from feed_assets_tests.harness import ADS, DAY, Interposed, ad, ads, failed_checks, messages, using_board
 

@@ -18,8 +18,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from feed_assets.blackboard import open_blackboard
-from feed_assets.cli import main
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.cli.main import main
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.waiting import HANGS
 

@@ -16,9 +16,9 @@ from moto.server import ThreadedMotoServer
 
 from feed_assets.operations.day_runs import InstanceConfigError, instance_at
 from feed_assets.operations.doctor import examine
-from feed_assets.resources import Settings
-from feed_assets.state import Store
+from feed_assets.resources.settings import Settings
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.listening import free_port
 
 ROOT = Path(__file__).parents[2]

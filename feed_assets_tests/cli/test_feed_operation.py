@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from feed_assets.blackboard import LocalBlackboard, UnavailableError, open_blackboard
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.file_feed import Facts, Feed, claim, open_feed, publish_both, reject, stage, staged_files
 from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
 from feed_assets_tests.harness import Interposed

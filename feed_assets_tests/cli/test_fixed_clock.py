@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.file_feed import Facts, Feed, publish_files
 from feed_assets_tests.cli.conftest import NOON
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, write_sources

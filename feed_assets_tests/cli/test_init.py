@@ -185,8 +185,8 @@ from datetime import date
 from pathlib import Path
 import dagster as dg
 from pyspark.sql.types import StringType, StructField, StructType
-from feed_assets.io_manager import feed_metadata
-from feed_assets.project import Project
+from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.project.assembly import Project
 
 project = Project.of(sources=Path("sources"), first_day=date(2024, 1, 1))
 feed = StructType([StructField("id", StringType())])
@@ -219,7 +219,7 @@ def test_a_failed_backfill_of_a_project_without_sources_does_not_miss_raw_data(
 from datetime import date
 from pathlib import Path
 import dagster as dg
-from feed_assets.project import Project
+from feed_assets.project.assembly import Project
 
 project = Project.of(sources=Path("sources"), first_day=date(2019, 11, 1))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 from feed_assets_tests.listening import free_port
 
 Run = Callable[..., Result]

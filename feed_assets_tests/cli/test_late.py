@@ -10,7 +10,7 @@ import pytest
 from dagster import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.notices.keeping import keep
 from feed_assets.notices.tables import Report
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation

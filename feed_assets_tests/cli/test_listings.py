@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from feed_assets.blackboard import PAGE_SIZE, open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.cli import main
+from feed_assets.blackboard.port import PAGE_SIZE
+from feed_assets.cli.main import main
 from feed_assets.file_feed import Facts, Feed, claim, publish_files, reject, stage, staged_files
 from feed_assets.file_feed.discovery import feed_locations, summarize
 from feed_assets_tests.blackboard.recording import RecordingBlackboard

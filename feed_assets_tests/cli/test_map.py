@@ -27,7 +27,7 @@ FROZEN_AT_THE_END = """
 import atexit, gc, sys
 atexit.register(lambda: print("frozen at the end:", gc.get_freeze_count() > 0))  # the first one runs last
 import {loaded}
-from feed_assets.cli import main
+from feed_assets.cli.main import main
 main(["feeds", "--help"])
 """
 

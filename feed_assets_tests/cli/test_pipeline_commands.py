@@ -14,14 +14,14 @@ import dagster as dg
 import duckdb
 import pytest
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.demo.logs import LOG, cut
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.duckdb_sql import rows_of
 from feed_assets.engine.session import QUICKLY
 from feed_assets.file_feed import latest, open_feed
-from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import AS_OF
 from feed_assets_tests.waiting import HANGS
 

@@ -10,8 +10,10 @@ import pytest
 from feed_assets.engine.buckets import UnfitStoreError, bucket_settings
 from feed_assets.engine.session import MasterError, check_master
 from feed_assets.notices.mail import MailError, MailServer
-from feed_assets.resources import BlackboardResource, Settings, SettingsError
-from feed_assets.warehouse import WarehouseError, open_warehouse
+from feed_assets.resources.settings import Settings, SettingsError
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import WarehouseError
 from feed_assets_tests.cli.conftest import Program, Run
 
 SECRET = "tiger+in"

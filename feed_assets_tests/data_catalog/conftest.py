@@ -10,7 +10,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from feed_assets.data_catalog import GlueCatalog
+from feed_assets.data_catalog.glue import GlueCatalog
 
 if TYPE_CHECKING:
     from types_boto3_glue import GlueClient

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
-from feed_assets.blackboard import open_blackboard
-from feed_assets.cli import main
-from feed_assets.data_catalog import CatalogError, GlueCatalog
-from feed_assets.resources import CatalogResource, Settings
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.cli.main import main
+from feed_assets.data_catalog.glue import CatalogError, GlueCatalog
+from feed_assets.resources.data_catalog import CatalogResource
 from feed_assets.resources.event_log import event_log
+from feed_assets.resources.settings import Settings
 from feed_assets_tests.harness import DAY, EFFECTIVENESS, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, Installation, write_sources
 from feed_assets_tests.warehouse.feeds import Source
 

@@ -12,23 +12,14 @@ import dagster as dg
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from feed_assets.ads import KINDS
-from feed_assets.data_catalog import (
-    CatalogError,
-    Drift,
-    GlueCatalog,
-    Partition,
-    Wanted,
-    check_catalog,
-    feed_table,
-    reconcile,
-    source_table,
-    unknown_tables,
-)
+from feed_assets.ads.schemas import KINDS
+from feed_assets.data_catalog.glue import CatalogError, GlueCatalog, Partition, check_catalog
+from feed_assets.data_catalog.reconciling import Drift, reconcile, unknown_tables
+from feed_assets.data_catalog.tables import Wanted, feed_table, source_table
 from feed_assets.file_feed import Column, publish_files
 from feed_assets.partitions.time_windows import partition_keys
-from feed_assets.sources import Source as PartnerSource
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
+from feed_assets.sources.spec import Source as PartnerSource
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 from feed_assets_tests.warehouse.feeds import DAY, NEXT_DAY, Source, numbered, packed
 

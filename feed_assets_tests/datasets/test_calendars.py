@@ -9,18 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from feed_assets.datasets import (
-    Calendar,
-    CalendarError,
-    Dataset,
-    DayWindow,
-    Grain,
-    GrainError,
-    date_of,
-    day_of,
-    instant_of,
-    moment_of,
-)
+from feed_assets.datasets.calendars import Calendar, DayWindow
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import CalendarError, GrainError
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import date_of, day_of, instant_of, moment_of
 
 
 def day(text: str) -> int:

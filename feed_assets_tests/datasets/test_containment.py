@@ -10,28 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.datasets import (
-    Calendar,
-    Dataset,
-    Grain,
-    GrainError,
-    Hierarchy,
-    Member,
-    MemberError,
-    Slot,
-    SlotError,
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.containment import (
     ancestors,
     base_set,
     base_starts,
-    day_of,
-    instant_of,
     member_children,
     member_parent,
-    slots_between,
-    slots_on,
     time_children,
     time_parents,
 )
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import GrainError, MemberError, SlotError
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import day_of, instant_of
+from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.ranges import slots_between, slots_on
+from feed_assets.datasets.slots import Slot
 
 START = date(2010, 1, 1)
 MIDNIGHTS = Dataset(

@@ -6,23 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.datasets import (
-    Calendar,
-    Dataset,
-    DatasetError,
-    Grain,
-    Hierarchy,
-    MappingError,
-    Member,
-    Slot,
-    instant_of,
-    last_slots,
-    same_slot,
-    shifted_slot,
-    slots_containing,
-    slots_on,
-    slots_within,
-)
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import DatasetError, MappingError
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.input_mappings import last_slots, same_slot, shifted_slot, slots_containing, slots_within
+from feed_assets.datasets.instants import instant_of
+from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.ranges import slots_on
+from feed_assets.datasets.slots import Slot
 
 START = date(2011, 1, 1)
 PARIS = Calendar("Europe/Paris")

@@ -5,20 +5,13 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from feed_assets.datasets import (
-    Calendar,
-    Dataset,
-    DatasetError,
-    Grain,
-    Hierarchy,
-    Member,
-    MemberChange,
-    MemberError,
-    check_change,
-    day_of,
-    instant_of,
-    member_changes,
-)
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import DatasetError, MemberError
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import day_of, instant_of
+from feed_assets.datasets.member_changes import MemberChange, check_change, member_changes
+from feed_assets.datasets.members import Hierarchy, Member
 
 START, TODAY, TOMORROW = date(2026, 1, 1), date(2026, 11, 27), date(2026, 11, 28)
 NOW = instant_of(datetime(2026, 11, 27, 12, tzinfo=UTC))

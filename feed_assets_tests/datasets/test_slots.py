@@ -7,24 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.datasets import (
-    Calendar,
-    CalendarError,
-    Dataset,
-    DatasetError,
-    Grain,
-    GrainError,
-    Hierarchy,
-    Member,
-    MemberError,
-    Slot,
-    SlotError,
-    date_of,
-    instant_of,
-    parse_slot,
-    slots_between,
-    slots_on,
-)
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import CalendarError, DatasetError, GrainError, MemberError, SlotError
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import date_of, instant_of
+from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.ranges import slots_between, slots_on
+from feed_assets.datasets.slots import Slot, parse_slot
 
 START = date(2026, 1, 1)
 ADS = Dataset.flat("raw/ads", Grain.FIVE_MINUTES, first=START)

@@ -16,16 +16,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from feed_assets.datasets import (
-    Calendar,
-    Dataset,
-    Grain,
-    GrainError,
-    date_of,
-    day_of,
-    instant_of,
-    slots_between,
-)
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import GrainError
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import date_of, day_of, instant_of
+from feed_assets.datasets.ranges import slots_between
 
 FIRST, LAST = date(2016, 6, 1), date(2036, 6, 1)
 BEGIN, END = instant_of(datetime(2016, 6, 3, tzinfo=UTC)), instant_of(datetime(2036, 5, 28, tzinfo=UTC))

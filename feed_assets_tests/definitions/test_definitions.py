@@ -11,14 +11,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.partners import partners_directory
-from feed_assets.assets import raw_key
+from feed_assets.ads.schemas import KINDS
+from feed_assets.assets.external import raw_key
 from feed_assets.feed_events.declarations import declared_feed
-from feed_assets.project import Project
-from feed_assets.resources import Settings
-from feed_assets.sources import load_sources
+from feed_assets.project.assembly import Project
+from feed_assets.resources.settings import Settings
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import settings_below
 from feed_assets_tests.waiting import HANGS
 

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from feed_assets.cli import main
+from feed_assets.cli.main import main
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,

@@ -12,9 +12,9 @@ from pyspark.sql import types
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets import checks
-from feed_assets.ads import KINDS
-from feed_assets.io_manager import feed_metadata
-from feed_assets.project import Project
+from feed_assets.ads.schemas import KINDS
+from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.project.assembly import Project
 
 SCHEMA = StructType([StructField("account", StringType()), StructField("n", LongType())])
 

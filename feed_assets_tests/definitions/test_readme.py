@@ -18,8 +18,7 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
 
 import feed_assets as fa
-from feed_assets.ads import KINDS
-from feed_assets.partitions import daily
+from feed_assets.ads.schemas import KINDS
 from feed_assets.partitions.days import daily
 from feed_assets.sources.expressions import check_expressions, event_time
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat

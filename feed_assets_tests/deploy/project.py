@@ -12,10 +12,10 @@ from pathlib import Path
 import dagster as dg
 from pyspark.sql.types import LongType, StructField, StructType
 
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import Facts, FeedInput, claim, publish, require_latest, stage, staged_files
 from feed_assets.file_feed.feed import Feed
-from feed_assets.io_manager import feed_metadata
-from feed_assets.project import Project
+from feed_assets.project.assembly import Project
 
 GATE = Path(os.environ["TEST_GATE"])
 INPUTS = ("orders", "refunds")

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from feed_assets.cli import main
+from feed_assets.cli.main import main
 from feed_assets.file_feed import history, open_feed
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 from feed_assets_tests.deploy.deployment import DEPLOY, INSTALLED, PROGRAMS, ROOT, UNITS, Deployment, environment_file
 from feed_assets_tests.dev import FREQUENT_DAEMON
 from feed_assets_tests.listening import listening

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from feed_assets.blackboard import NotFoundError, UnavailableError
+from feed_assets.blackboard.port import NotFoundError, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import (
     Column,

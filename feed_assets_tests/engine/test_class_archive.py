@@ -16,7 +16,7 @@ from feed_assets_tests.waiting import HANGS
 
 START = """
 import sys
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 log = f"-Xlog:class+load:file={sys.argv[1]}"
 print(SparkResource.on("local[1]", **{"spark.driver.extraJavaOptions": log}).spark_session.range(7).count())
 """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.csv_dialect import MalformedCsvError
 from feed_assets.engine.duckdb_sql import require_columns, rows_of
 from feed_assets.engine.update_files import read_updates

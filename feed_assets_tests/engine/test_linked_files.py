@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import InvalidKeyError, LocalBlackboard, NotFoundError
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import InvalidKeyError, NotFoundError
 from feed_assets.engine.fetched_files import fetch_update
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.engine.update_files import count_update, parquet_schema, read_updates
 from feed_assets.file_feed import Feed, publish_files, read_file, require_latest
-from feed_assets.sources import load_source
+from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import raw_frame, read_set, record_count
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.session import new_session
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 from feed_assets.steps.transient import is_transient
 
 NAMES = ["a b.parquet", "%20.parquet", "[x]*{y},z.parquet", "ä+#&.parquet",

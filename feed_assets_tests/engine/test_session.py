@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession, functions
 
 from feed_assets.engine.java import JavaError, ensure_java
 from feed_assets.engine.session import ensure_driver_memory, spark_config, start_session
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 from feed_assets_tests.waiting import HANGS
 
 

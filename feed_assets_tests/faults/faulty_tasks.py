@@ -17,9 +17,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.file_feed import Column, Facts, Feed, Staged, claim, publish_both, stage, staged_files
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.writing import write
 

@@ -19,12 +19,13 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import LongType, StructField, StructType
 
 from feed_assets import checks
-from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import history
-from feed_assets.io_manager import feed_metadata
-from feed_assets.project import Project
+from feed_assets.project.assembly import Project
 from feed_assets.quality.expectation import Expectation, Judgement
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 from feed_assets_tests.faults.processes import die, run_until_killed
 from feed_assets_tests.harness import REGISTERED, Installation, SwitchedBlackboardResource
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 from feed_assets.starts.requests import Requests
 from feed_assets_tests.faults.processes import die, run_until_killed
 from feed_assets_tests.sensors.daemon import Daemon

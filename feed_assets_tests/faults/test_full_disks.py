@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from feed_assets.blackboard import LocalBlackboard, UnavailableError
-from feed_assets.cli import main
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import UnavailableError
+from feed_assets.cli.main import main
 from feed_assets.file_feed import Feed, history, latest, publish_files
-from feed_assets.state import Store, StoreError
-from feed_assets.state.address import sqlite_url
+from feed_assets.state.address import StoreError, sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.harness import ADS, DAY, SHOP_ADS, Interposed, ads, write_sources
 
 NOW = datetime(2019, 12, 1, 12, tzinfo=UTC)

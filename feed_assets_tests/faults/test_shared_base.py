@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from feed_assets.blackboard import InvalidKeyError, LocalBlackboard, UnavailableError
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import InvalidKeyError, UnavailableError
 from feed_assets.file_feed import (
     Feed,
     Policy,

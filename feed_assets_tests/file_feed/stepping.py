@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from feed_assets.blackboard import Blackboard, Content, Entry, Page
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Blackboard, Content, Entry, Page
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import PAGE_SIZE
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import PAGE_SIZE
 from feed_assets.file_feed import (
     CheckOutcome,
     Column,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from feed_assets.blackboard import PAGE_SIZE
+from feed_assets.blackboard.port import PAGE_SIZE
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import (
     Facts,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from feed_assets.blackboard import Entry
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Entry
 from feed_assets.file_feed import (
     BadNameError,
     Feed,

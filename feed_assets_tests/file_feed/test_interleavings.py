@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError, memory
+from feed_assets.blackboard import memory
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.file_feed import (
     ClaimLostError,
     Facts,

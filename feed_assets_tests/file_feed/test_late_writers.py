@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, Entry, LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, Entry
 from feed_assets.file_feed import (
     CheckOutcome,
     ClaimLostError,

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from feed_assets.blackboard import InvalidKeyError, LocalBlackboard
-from feed_assets.cli import main
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import InvalidKeyError
+from feed_assets.cli.main import main
 from feed_assets.file_feed import Feed, pin, publish_files, require_latest, tag
 
 DAY = "2018-05-20"

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import (
-    AlreadyExistsError,
-    Blackboard,
-    InvalidKeyError,
-    LocalBlackboard,
-    check_key,
-    list_all,
-)
+from feed_assets.blackboard.keys import check_key
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, InvalidKeyError
 from feed_assets.file_feed import (
     BadNameError,
     Feed,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moto.s3.models import FakeKey
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import Feed, invalidate, is_latest, publish_files, require_latest, verify
 from feed_assets.file_feed import reading as reading_of_manifests

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.file_feed import (
     Feed,
     begun,

@@ -12,14 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from feed_assets.blackboard import (
-    AlreadyExistsError,
-    Blackboard,
-    BlackboardError,
-    NotFoundError,
-    UnavailableError,
-)
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError, UnavailableError
 from feed_assets.file_feed import (
     BadNameError,
     CheckOutcome,

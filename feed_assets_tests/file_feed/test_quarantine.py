@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import LocalBlackboard, UnavailableError
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.file_feed import (
     Facts,
     Feed,

@@ -34,7 +34,8 @@ from feed_assets.file_feed import (
     upstream,
     verify,
 )
-from feed_assets.sources import decide, evening, evening_read
+from feed_assets.sources.growth import decide
+from feed_assets.sources.raw import evening, evening_read
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import Blackboard, Page, memory
+from feed_assets.blackboard import memory
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Blackboard, Page
 from feed_assets.file_feed import (
     BadNameError,
     Feed,

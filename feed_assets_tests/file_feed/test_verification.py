@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     Facts,

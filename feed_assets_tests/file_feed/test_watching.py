@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import Blackboard, UnavailableError, memory
+from feed_assets.blackboard import memory
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Blackboard, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import (
     Change,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from feed_assets.blackboard import Blackboard, BlackboardError, UnavailableError
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Blackboard, BlackboardError, UnavailableError
 from feed_assets.file_feed import (
     Facts,
     Feed,

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.assets.external import raw_logs
-from feed_assets.blackboard import list_all
+from feed_assets.blackboard.listing import list_all
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import Update, history, latest, records
-from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions.days import daily, hourly
-from feed_assets.resources import SparkResource
-from feed_assets.sources import load_sources
+from feed_assets.resources.spark import SparkResource
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import (
     DAY,
     SHOP_ADS,

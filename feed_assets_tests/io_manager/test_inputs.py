@@ -15,15 +15,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from feed_assets.ads import AD_CATALOG, CLEAN_ADS, KINDS
+from feed_assets.ads.schemas import AD_CATALOG, CLEAN_ADS, KINDS
 from feed_assets.assets.external import raw_logs
 from feed_assets.engine.duckdb_sql import rows_of
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.engine.update_files import MissingColumnError, UnreadableFormatError, count_update, read_updates
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import publish_files
-from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions.days import hourly
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,

@@ -5,11 +5,11 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets import checks
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.assets.external import raw_logs
-from feed_assets.io_manager import feed_metadata
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.partitions.days import daily, hourly
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import DAY, ads, failed_checks, messages
 
 SCHEMA = StructType([StructField("id", StringType()), StructField("n", LongType())])

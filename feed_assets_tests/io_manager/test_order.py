@@ -7,14 +7,14 @@ import pytest
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.assets.external import raw_logs
-from feed_assets.blackboard import UnavailableError
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.checks import audit, not_empty
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import Policy, history, plan
-from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions.days import daily, hourly
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import DAY, Interposed, ads, messages, using_board
 
 IDS = "ids/v1.0"

@@ -6,11 +6,12 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from feed_assets import checks
-from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
+from feed_assets.ads.cleaning import judge_ads
+from feed_assets.ads.schemas import CLEAN_ADS, KINDS
 from feed_assets.assets.external import raw_logs
-from feed_assets.io_manager import feed_metadata
-from feed_assets.sources import load_sources
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.sources.canonical import canonical
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import (
     DAY,
     NEXT_DAY,

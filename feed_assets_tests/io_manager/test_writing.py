@@ -9,15 +9,17 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame, Observation, functions
 
-from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
+from feed_assets.ads.cleaning import judge_ads
+from feed_assets.ads.schemas import CLEAN_ADS, KINDS
 from feed_assets.assets.external import raw_logs
+from feed_assets.feed_events.declarations import BOUNDARY, feed_metadata
 from feed_assets.file_feed import RawInput, records
 from feed_assets.file_feed.names import parse_time
-from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
+from feed_assets.io_manager.observed import Observed
 from feed_assets.partitions.days import daily, hourly
-from feed_assets.sources import load_sources
 from feed_assets.sources.canonical import VERSION, canonical
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from feed_assets.journal import GroupCommit
+from feed_assets.journal.group_commit import GroupCommit
 
 
 class Doubling:
@@ -94,7 +94,7 @@ def test_what_was_submitted_before_the_end_is_settled() -> None:
 
 def test_a_thread_that_fails_ends_the_process_and_leaves_nobody_waiting() -> None:
     code = """
-from feed_assets.journal import GroupCommit
+from feed_assets.journal.group_commit import GroupCommit
 class Broken:
     def settle(self, items): raise MemoryError
     def rest(self, *, closing): return None

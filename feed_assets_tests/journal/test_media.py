@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import AlreadyExistsError
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import AlreadyExistsError
 from feed_assets.journal import on_blackboard, on_disk
 from feed_assets.journal.on_blackboard import BlackboardSegments
 from feed_assets.journal.on_disk import DiskSegments

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from feed_assets.blackboard import Entry, UnavailableError
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.journal import FencedError, NumberedEntries, UndecidedError
+from feed_assets.blackboard.port import Entry, UnavailableError
+from feed_assets.journal.numbered import FencedError, NumberedEntries, UndecidedError
 
 PREFIX = "journal/1/"
 

@@ -28,10 +28,10 @@ from feed_assets.late_data import late_days, raw_growth
 from feed_assets.late_data.day_phases import SWEEP_DAYS, Phase
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.late_data.sweeping import Sweep
-from feed_assets.sources import GrowthKind, decide
+from feed_assets.sources.growth import GrowthKind, decide
 from feed_assets.starts.requests import FIRST_PAUSE, MOST_TIMES, Request, Requests
-from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.late_world import ADS, World, at, source
 
 LOOKBACK = 3

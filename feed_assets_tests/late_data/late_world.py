@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import Entry, Page
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import Entry, Page
 from feed_assets.file_feed import (
     Claim,
     Facts,
@@ -30,13 +30,14 @@ from feed_assets.late_data import inputs_read, raw_growth
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.notices.requested_reports import record_requested
-from feed_assets.sources import Source, read_set
 from feed_assets.sources.layout import RAW, LandingId, landed_path, raw_file_key
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.raw import read_set
+from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedNode
 from feed_assets.starts.requests import Request, Requests
 from feed_assets.starts.tables import LastRequest
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.plain_process import ADS, Days, node
 from feed_assets_tests.ledger import enter
 

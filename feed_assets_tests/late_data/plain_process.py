@@ -13,17 +13,19 @@ from importlib import import_module
 from pathlib import Path
 
 from feed_assets import dependencies
-from feed_assets.blackboard import LocalBlackboard
-from feed_assets.datasets import FeedDeclaration, days_between, is_day
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.datasets.days import days_between, is_day
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.file_feed import Column
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.operations.explanation import explain
-from feed_assets.sources import Kind, load_sources
+from feed_assets.sources.kinds import Kind
+from feed_assets.sources.loading import load_sources
 from feed_assets.starts.graph import FeedNode, Parent
 from feed_assets.starts.requests import Requests
-from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 
 ADS, CLICKS, EFFECTIVENESS = "clean-ads/v1.0", "clean-clicks/v1.0", "ad-effectiveness/v1.0"
 FIRST_DAY = date(2019, 11, 20)

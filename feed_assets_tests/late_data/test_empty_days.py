@@ -8,8 +8,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from feed_assets.sources import read_set
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.raw import read_set
 from feed_assets_tests.harness import CLICKS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, days, write_sources
 from feed_assets_tests.ledger import enter
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.late_histories import MISTAKES, WrongError, histories, mistaken
 
 HISTORIES = 200

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.late_world import World, at, source
 
 DAY = "2020-03-02"

@@ -7,14 +7,14 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.datasets import days_between
+from feed_assets.ads.schemas import KINDS
+from feed_assets.datasets.days import days_between
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import staleness
 from feed_assets.operations.explanation import explain
-from feed_assets.sources import load_source
 from feed_assets.sources.layout import raw_file_key
-from feed_assets.state import Store
+from feed_assets.sources.loading import load_source
+from feed_assets.state.store import Store
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 from feed_assets_tests.late_data.plain_process import ADS, CLICKS, EFFECTIVENESS, Days, node
 

@@ -10,8 +10,8 @@ import pytest
 
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.starts.requests import Requests
-from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.late_world import GB, World, at, source
 
 DAY, NEXT = "2020-03-01", "2020-03-02"

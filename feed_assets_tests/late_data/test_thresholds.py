@@ -10,10 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from feed_assets.file_feed import publish
-from feed_assets.sources import GrowthKind
+from feed_assets.sources.growth import GrowthKind
 from feed_assets.sources.thresholds import Basis, Processed, threshold_of
-from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.late_world import GB, World, at, source
 
 COSTS = "growth_threshold: {cost_per_gb: 0.5, value_per_late_gb: 10, currency: EUR}"

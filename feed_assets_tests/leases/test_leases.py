@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import AlreadyExistsError, Entry
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.leases import BlackboardLeases, DatabaseLeases, Holding, Lease, Leases, release_lease, take_lease
-from feed_assets.state import Store
+from feed_assets.blackboard.port import AlreadyExistsError, Entry
+from feed_assets.leases.holding import Holding
+from feed_assets.leases.in_database import DatabaseLeases, release_lease, take_lease
+from feed_assets.leases.on_blackboard import BlackboardLeases
+from feed_assets.leases.port import Lease, Leases
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.state.server import new_database
 
 NOW = datetime(2020, 3, 1, tzinfo=UTC)

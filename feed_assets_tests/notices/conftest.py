@@ -16,7 +16,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.file_feed import FeedInput
 from feed_assets.notices.tables import Report, open_reports
-from feed_assets.resources import MailResource
+from feed_assets.resources.notifier import MailResource
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,

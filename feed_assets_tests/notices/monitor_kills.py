@@ -34,9 +34,10 @@ from feed_assets.notices import delivery
 from feed_assets.notices.keeping import kept_reports
 from feed_assets.notices.mail import MailServer
 from feed_assets.notices.tables import Report, Transaction, open_reports, record_sent
-from feed_assets.resources import Clock, MailResource
-from feed_assets.sensors import late_reports
-from feed_assets.state import Store
+from feed_assets.resources.notifier import MailResource
+from feed_assets.resources.settings import Clock
+from feed_assets.sensors.late_reports import late_reports
+from feed_assets.state.store import Store
 from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.faults.processes import die
 from feed_assets_tests.harness import (

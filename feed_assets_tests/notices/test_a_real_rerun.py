@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from feed_assets.resources import MailResource
+from feed_assets.resources.notifier import MailResource
 from feed_assets_tests.harness import ALL, DAY, Installation, ads, click, messages
 from feed_assets_tests.notices.post_office import PostOffice
 

@@ -13,9 +13,9 @@ import pytest
 
 from feed_assets.ads.schemas import AD_EFFECTIVENESS
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.datasets import FeedDeclaration, Figures
+from feed_assets.datasets.declaration import FeedDeclaration, Figures
+from feed_assets.feed_events.declarations import declared_feed, feed_metadata
 from feed_assets.file_feed import Facts, FeedError, Update, claim, publish, stage, staged_files
-from feed_assets.io_manager import declared_feed, feed_metadata
 from feed_assets.notices.comparison import MOVERS, compare, moved
 from feed_assets.notices.messages import ENDED, change, notice_of
 from feed_assets.notices.tables import Report

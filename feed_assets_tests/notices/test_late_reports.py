@@ -12,7 +12,7 @@ from feed_assets.file_feed import latest, read_file
 from feed_assets.notices import delivery
 from feed_assets.notices.keeping import LOCATION
 from feed_assets.notices.tables import LEASE, record_sent
-from feed_assets.resources import Alert, MailResource, Notifier
+from feed_assets.resources.notifier import Alert, MailResource, Notifier
 from feed_assets_tests.harness import ADS, AS_OF, DAY, EFFECTIVENESS, NEXT_DAY, Installation, before_state
 from feed_assets_tests.notices.conftest import FIGURES, Shop
 from feed_assets_tests.notices.post_office import PASSWORD

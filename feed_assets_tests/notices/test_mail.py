@@ -22,7 +22,8 @@ from feed_assets.ads.partners import partners_directory
 from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.notices.messages import Notice
 from feed_assets.notices.messages import mail as build_mail
-from feed_assets.resources import MailResource, Settings, SettingsError
+from feed_assets.resources.notifier import MailResource
+from feed_assets.resources.settings import Settings, SettingsError
 from feed_assets_tests.harness import settings_below
 from feed_assets_tests.notices.post_office import PASSWORD, PostOffice, post_office
 

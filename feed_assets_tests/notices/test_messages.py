@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.messages import ENDED, notice_of
 from feed_assets.notices.tables import Report

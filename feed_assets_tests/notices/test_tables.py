@@ -21,8 +21,8 @@ from feed_assets.notices.tables import (
     record_result,
     record_sent,
 )
-from feed_assets.state import Store
 from feed_assets.state.event_log import EVENTS_KEPT
+from feed_assets.state.store import Store
 
 NOW = datetime(2020, 3, 1, tzinfo=UTC)
 MAIL = Message("a", "detected", "mail")

@@ -13,7 +13,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from feed_assets.blackboard import UnavailableError
+from feed_assets.blackboard.port import UnavailableError
 from feed_assets.operations.day_runs import SelectionError, backfill, count_partitions, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.busy import WILL_RETRY

@@ -9,8 +9,9 @@ from pathlib import Path
 import dagster as dg
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import open_blackboard
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -23,12 +24,12 @@ from feed_assets.file_feed import (
     plan,
     publish_files,
 )
-from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sources import Source, load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets.sources.raw import read_sets
-from feed_assets.state import Store
+from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 from feed_assets_tests.harness import ADS, DAY, EFFECTIVENESS, Installation
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import dagster as dg
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.engine.session import QUICKLY
 from feed_assets.operations.java_compiler import (
     DAYS_LOOKED_AT,
@@ -18,7 +18,7 @@ from feed_assets.operations.java_compiler import (
     compile_for_delivery,
     compile_for_latest_days,
 )
-from feed_assets.sources import load_sources
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, Installation, days, settings_below, write_sources
 
 HALF = SMALL_DAY // 2

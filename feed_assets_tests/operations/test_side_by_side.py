@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from feed_assets.operations.day_runs import PartitionResult, backfill
 from feed_assets.operations.side_by_side import EndedError, Processes
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 from feed_assets.sensors.busy import BACKFILL_TAG, WILL_RETRY
 from feed_assets_tests.waiting import until
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.operations.trial import DroppedZones, Example, TriedColumn, try_source
-from feed_assets.sources import Source, SourceError
 from feed_assets.sources.landing import land
 from feed_assets.sources.placing import NO_TIME
+from feed_assets.sources.source_errors import SourceError
+from feed_assets.sources.spec import Source
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 

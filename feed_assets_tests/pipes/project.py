@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets import checks
-from feed_assets.io_manager import CONTEXT, feed_metadata
-from feed_assets.pipes import Launcher, SparkSubmit, launched
-from feed_assets.project import Project
+from feed_assets.feed_events.declarations import CONTEXT, feed_metadata
+from feed_assets.pipes.launched import launched
+from feed_assets.pipes.launchers import Launcher, SparkSubmit
+from feed_assets.project.assembly import Project
 
 SHOWN = StructType([StructField("user_id", StringType())])
 COUNTS = StructType([StructField("user_id", StringType()), StructField("ads", LongType())])

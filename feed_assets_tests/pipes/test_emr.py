@@ -26,14 +26,13 @@ import pytest
 from moto.emr.models import ElasticMapReduceBackend
 from moto.emrserverless.models import EMRServerlessBackend
 
-from feed_assets.blackboard import list_all
+from feed_assets.blackboard.listing import list_all
 from feed_assets.engine.buckets import bucket_jars
 from feed_assets.engine.java import ensure_java
 from feed_assets.file_feed import history, publish_files
-from feed_assets.pipes import EMR, EMRServerless
-from feed_assets.pipes.launchers import ENTRY_POINT
+from feed_assets.pipes.launchers import EMR, ENTRY_POINT, EMRServerless
 from feed_assets.pipes.messages import Messages
-from feed_assets.resources import BlackboardResource
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets_tests.harness import AS_OF, DAY, Installation, failed_checks, messages, settings_below
 from feed_assets_tests.pipes import project
 

@@ -17,10 +17,12 @@ from dagster_pipes import PipesContext
 from feed_assets.engine import buckets
 from feed_assets.engine.buckets import JarsError, check_classes
 from feed_assets.file_feed import publish_files
-from feed_assets.pipes import Launcher, SparkSubmit, entry, launched
+from feed_assets.pipes import entry
 from feed_assets.pipes import jobs as running
+from feed_assets.pipes.launched import launched
+from feed_assets.pipes.launchers import Launcher, SparkSubmit
 from feed_assets.pipes.messages import Messages
-from feed_assets.resources import BlackboardResource
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets_tests.harness import AS_OF, DAY, NEXT_DAY, Installation, between, messages, settings_below
 from feed_assets_tests.pipes import project
 

@@ -18,12 +18,12 @@ from uuid import uuid4
 
 import yaml
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import Blackboard, Entry
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.port import Blackboard, Entry
 from feed_assets.polling.poller import Poller
 from feed_assets.polling.port import Place
 from feed_assets.polling.taken import BlackboardIndex, TakenIndex
-from feed_assets.sources import Source, landing, load_source, raw_days, staging
+from feed_assets.sources import landing, staging
 from feed_assets.sources.layout import (
     attempt_prefix,
     attempted_prefix,
@@ -32,8 +32,11 @@ from feed_assets.sources.layout import (
     sent_key,
 )
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.loading import load_source
 from feed_assets.sources.placing import StagedRecords
 from feed_assets.sources.plan import Plan
+from feed_assets.sources.raw import raw_days
+from feed_assets.sources.spec import Source
 from feed_assets_tests.harness import SHOP_ADS
 
 TODAY = datetime(2019, 12, 1, 12, tzinfo=UTC)

@@ -22,15 +22,16 @@ from unittest.mock import patch
 
 import click
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.polling import poller as polling
 from feed_assets.polling import taken
 from feed_assets.polling.places import open_place
 from feed_assets.polling.taken import BlackboardIndex
-from feed_assets.sources import Source, landing
+from feed_assets.sources import landing
 from feed_assets.sources.layout import LandingId, content_digest, ledger_key, name_digest, sent_key
 from feed_assets.sources.ledger import entries, find, read_landing
 from feed_assets.sources.partner_file import PartnerFile
+from feed_assets.sources.spec import Source
 from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.polling.partners import KEY, TODAY, Watched, describe, landed, poller, send, without_spark
 

@@ -19,11 +19,12 @@ import asyncssh
 import paramiko
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, open_place
 from feed_assets.polling.port import ChangedError, PlaceError
-from feed_assets.sources import SpecError, load_source
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.spec import SpecError
 from feed_assets_tests.listening import serving
 from feed_assets_tests.polling.partners import (
     LONG_AGO,

@@ -11,7 +11,7 @@ import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.leases import BlackboardLeases
+from feed_assets.leases.on_blackboard import BlackboardLeases
 from feed_assets.polling.places import BoardPlace, open_place
 from feed_assets.polling.poller import LEASE, SCRATCH_BYTES
 from feed_assets.polling.port import PlaceError

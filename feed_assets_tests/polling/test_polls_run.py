@@ -11,12 +11,14 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.definitions import build_definitions
-from feed_assets.cli import main
-from feed_assets.sources import SpecError, load_source, raw_days, raw_frame
+from feed_assets.ads.schemas import KINDS
+from feed_assets.cli.main import main
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.spec import SpecError
 from feed_assets_tests.harness import AS_OF, SHOP_CLICKS, settings_below
 from feed_assets_tests.polling.partners import KEY, describe, send
 

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.engine.judged_rows import FEW, published_rows, quarantined_rows
 from feed_assets.engine.spark_schemas import declared_columns
 from feed_assets.file_feed import Facts, Feed, claim
-from feed_assets.quality import judge, missing, unparsable
+from feed_assets.quality.judging import judge, missing, unparsable
 from feed_assets.steps.writing import write
 
 DAY = date(2024, 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feed_assets.engine.sql import quoted
-from feed_assets.quality import missing
+from feed_assets.quality.judging import missing
 
 NAMES = ["order_id", "Order id", "user", "it's", "a`b", "select", "größe"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.quality.expectation import Subject
 from feed_assets.quality.time_rules import fresh
 

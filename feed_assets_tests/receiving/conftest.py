@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import load_source
-from feed_assets.state import Store
+from feed_assets.ads.schemas import KINDS
+from feed_assets.sources.loading import load_source
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.receiving.serving import EVENTS
 
 

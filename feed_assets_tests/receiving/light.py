@@ -20,21 +20,22 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.journal.on_blackboard import BlackboardSegments
 from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving import keeping, landing_segments, running
 from feed_assets.receiving.entries import PREFIX
 from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
-from feed_assets.sources import Source, load_sources
 from feed_assets.sources.layout import LandingId, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find
+from feed_assets.sources.loading import load_sources
 from feed_assets.sources.partner_file import inspect
 from feed_assets.sources.plan import Plan, complete, tidy, write_plan
-from feed_assets.state import Store
+from feed_assets.sources.spec import Source
 from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
 from feed_assets_tests.forked import start_server
 from feed_assets_tests.harness import SHOP_CLICKS
 from feed_assets_tests.listening import free_port

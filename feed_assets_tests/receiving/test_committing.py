@@ -19,7 +19,7 @@ from feed_assets.receiving.committing import Committer, UnavailableError
 from feed_assets.receiving.entries import Entry, Header, entries
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.tables import record_answers
-from feed_assets.state import StoreError
+from feed_assets.state.address import StoreError
 from feed_assets_tests.waiting import HANGS, until
 
 LIMITS = Limits(roll_seconds=3600)

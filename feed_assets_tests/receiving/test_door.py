@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.receiving.door import Door, can_be_pushed, require_an_object
 from feed_assets.receiving.door import split as split_up_to
 from feed_assets.serving.bodies import BodyError, TooLargeError
-from feed_assets.sources import load_source
+from feed_assets.sources.loading import load_source
 from feed_assets_tests.receiving.serving import EVENTS
 
 MOST = 1000

@@ -10,14 +10,15 @@ from multiprocessing import get_context
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving.door import Door, split
 from feed_assets.receiving.entries import Entry, Header, framed
 from feed_assets.receiving.landing_segments import Place, land_segments, write_files
-from feed_assets.sources import load_source, raw_days, raw_frame
 from feed_assets.sources.ledger import current_landings
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets_tests.receiving.serving import EVENTS, SOURCE
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import socket
 import pytest
 from click.testing import CliRunner
 
-from feed_assets.cli import main
+from feed_assets.cli.main import main
 from feed_assets_tests.harness import SHOP_ADS
 from feed_assets_tests.receiving.serving import SOURCE, environment, serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from feed_assets.receiving.tables import KEYS_OF_A_QUERY, answers, record_answers
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import local_directory
+from feed_assets.blackboard.location import local_directory
 from feed_assets.file_feed import parse_time
-from feed_assets.resources import Settings
-from feed_assets.resources.settings import SettingsError
-from feed_assets.state import StoreError
-from feed_assets.state.address import sqlite_url
+from feed_assets.resources.settings import Settings, SettingsError
+from feed_assets.state.address import StoreError, sqlite_url
 
 
 def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from feed_assets.resources import SparkResource
+from feed_assets.resources.spark import SparkResource
 
 
 def test_a_run_that_changes_one_property_of_spark_keeps_all_others():

@@ -17,12 +17,12 @@ from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.sensor import execute_sensor_iteration
 
 from feed_assets.ads.demo.daemon import IN_THIS_PROCESS
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 from feed_assets_tests.harness import AS_OF
 
 LOADED = """\
 from feed_assets.ads.definitions import build_definitions
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 
 defs = build_definitions(Settings.from_environment({environment!r}))
 """

@@ -10,8 +10,7 @@ import dagster as dg
 import pytest
 
 from feed_assets import sensors
-from feed_assets.resources import Alert, Notifier, WebhookNotifier
-from feed_assets.resources.notifier import AlertNotSentError
+from feed_assets.resources.notifier import Alert, AlertNotSentError, Notifier, WebhookNotifier
 from feed_assets_tests.listening import serving
 
 DAYS = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")

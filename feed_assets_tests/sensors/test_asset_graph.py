@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from feed_assets.ads import AD_CATALOG
+from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import Feed, publish_files
-from feed_assets.io_manager import feed_metadata
 from feed_assets.late_data.staleness import staleness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 

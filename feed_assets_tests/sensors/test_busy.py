@@ -13,8 +13,8 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test, freeze_time
 
-from feed_assets.ads import AD_CATALOG
-from feed_assets.io_manager import feed_metadata
+from feed_assets.ads.schemas import AD_CATALOG
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.sensors import liveness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import BACKFILL_TAG, RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on

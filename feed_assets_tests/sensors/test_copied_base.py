@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.datasets.days import hour_name
 from feed_assets.late_data import raw_growth
 from feed_assets.late_data.complete_hours import due_hours
-from feed_assets.sources import evening, known_contents, load_sources, read_set
+from feed_assets.sources import known_contents
 from feed_assets.sources.known_contents import known_by_tags, remembered
-from feed_assets.sources.raw import changed_raw_files
+from feed_assets.sources.loading import load_sources
+from feed_assets.sources.raw import changed_raw_files, evening, read_set
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, ads, write_sources
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]

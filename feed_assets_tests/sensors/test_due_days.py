@@ -7,14 +7,15 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.file_feed import RawInput
 from feed_assets.notices.messages import DETECTED, notice_of
 from feed_assets.notices.tables import open_reports
 from feed_assets.operations.explanation import explain
 from feed_assets.operations.late_calendar import late_calendar
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sources import evening, load_sources, read_set
+from feed_assets.sources.loading import load_sources
+from feed_assets.sources.raw import evening, read_set
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, using_board, write_sources
 

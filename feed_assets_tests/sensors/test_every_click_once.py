@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from feed_assets.file_feed import FeedInput, RawInput, read_record
-from feed_assets.sources import evening, evening_read, read_set
+from feed_assets.sources.raw import evening, evening_read, read_set
 from feed_assets_tests import harness
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.events import Ad, Click

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import load_sources
+from feed_assets.ads.schemas import KINDS
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, write_sources
 
 LOG = f"id,time,ad,campaign,user,place,cost\n1,{DAY} 12:00:00,a,c,u,p,1\n2,{DAY} 13:00:00,a,c,u,p,1\n"

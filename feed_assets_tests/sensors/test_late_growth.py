@@ -17,8 +17,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from feed_assets.file_feed import Facts, claim, invalidate, stage
-from feed_assets.sources import read_set
-from feed_assets.state import StoreError
+from feed_assets.sources.raw import read_set
+from feed_assets.state.address import StoreError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,

@@ -14,13 +14,13 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.test_utils import create_run_for_test, freeze_time
 from pyspark.sql.types import StringType, StructField, StructType
 
+from feed_assets.feed_events.declarations import OPTIONAL, feed_metadata
 from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
-from feed_assets.io_manager import OPTIONAL, feed_metadata
 from feed_assets.notices.keeping import LOCATION as REPORTS
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions.days import daily, hourly
 from feed_assets.partitions.time_windows import window_of
-from feed_assets.state import StoreError
+from feed_assets.state.address import StoreError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,

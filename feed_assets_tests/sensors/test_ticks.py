@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import dagster as dg
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.io_manager import feed_metadata
+from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import of_request, run_requests
 from feed_assets.starts.requests import Need, Request

@@ -18,7 +18,7 @@ import psutil
 import pyspark
 import pytest
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master
 from feed_assets_tests.listening import family, free_port, listening

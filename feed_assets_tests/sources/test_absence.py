@@ -6,11 +6,12 @@ from datetime import date
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import LocalBlackboard
-from feed_assets.sources import absences, load_source
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.sources.absence import absences
 from feed_assets.sources.layout import landed_path, raw_file_key
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.loading import load_source
 from feed_assets.sources.source_errors import RawFilesGoneError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import SHOP_ADS, write_sources

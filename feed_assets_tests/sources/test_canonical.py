@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
+from feed_assets.ads.schemas import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
 from feed_assets.engine.jvm import make_default
 from feed_assets.file_feed import Column
-from feed_assets.sources import Kind, Source, SpecError
 from feed_assets.sources.canonical import SessionSettingsError, canonical
+from feed_assets.sources.kinds import Kind
+from feed_assets.sources.spec import Source, SpecError
 from feed_assets_tests.ads.events import rows
 
 FIELDS = ("id", "at", "ad", "price")

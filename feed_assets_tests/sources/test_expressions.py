@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
+from feed_assets.ads.schemas import KINDS
 from feed_assets.sources.dropped_zones import zones_dropped
 from feed_assets.sources.expressions import check_expressions, event_time, needed_columns
 from feed_assets.sources.loading import load_source, load_sources

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.cleaning import judge_ads, judge_clicks
 from feed_assets.ads.effectiveness import ads_with_shared_clicks
-from feed_assets.ads.schemas import AD_CATALOG
+from feed_assets.ads.schemas import AD_CATALOG, KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.judged_rows import published_rows
 from feed_assets.sources.canonical import canonical

@@ -12,10 +12,13 @@ from pyspark.sql.types import DecimalType, StringType, StructField, StructType, 
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.file_feed import Column
-from feed_assets.sources import Kind, KindError, Source, SpecError, load_source, load_sources, raw_frame, read_set
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.expressions import check_expressions
+from feed_assets.sources.kinds import Kind, KindError
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_source, load_sources
+from feed_assets.sources.raw import raw_frame, read_set
+from feed_assets.sources.spec import Source, SpecError
 
 ORDER_ID = Column("order_id", "string", nullable=False)
 EVENT_TIME = Column("event_time", "timestamp", nullable=False)

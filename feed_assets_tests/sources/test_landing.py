@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.demo.logs import LOG
 from feed_assets.ads.partners import partners_directory
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide

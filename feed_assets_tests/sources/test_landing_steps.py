@@ -8,7 +8,7 @@ from threading import RLock
 
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.absence import absences
 from feed_assets.sources.landing import land, land_files

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.landing import TOGETHER, land, land_files
 from feed_assets.sources.ledger import current_landings

@@ -7,12 +7,14 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import list_all, open_blackboard
-from feed_assets.cli import main
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.cli.main import main
 from feed_assets.engine.buckets import UnfitStoreError
 from feed_assets.engine.update_files import write_files
-from feed_assets.resources import BlackboardResource, SparkResource
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import raw_days, raw_frame

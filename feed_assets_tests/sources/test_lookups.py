@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import SpecError, load_source
+from feed_assets.ads.schemas import KINDS
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.expressions import check_expressions, needed_columns
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.spec import SpecError
 
 DESCRIPTION = """\
 name: shop_ads

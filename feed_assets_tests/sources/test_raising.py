@@ -7,16 +7,19 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from feed_assets.ads import CLEAN_ADS, KINDS
+from feed_assets.ads.schemas import CLEAN_ADS, KINDS
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.quality import judge
-from feed_assets.sources import SpecError, load_source, raising, raw_days, raw_frame
+from feed_assets.quality.judging import judge
+from feed_assets.sources import raising
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.expressions import check_constants
 from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_source
 from feed_assets.sources.placing import FUTURE, NO_TIME, UNFILTERED
 from feed_assets.sources.raising import raising_functions, to_try
+from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.spec import SpecError
 from feed_assets_tests.sources.test_landing import quarantined, records
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)

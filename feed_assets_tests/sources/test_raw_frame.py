@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.ads import KINDS
+from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.sql import text_literal
 from feed_assets.sources.formats import ParquetFormat

@@ -7,10 +7,12 @@ from functools import cache
 
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import absences, each_day, load_source, raw_days, read_set
+from feed_assets.ads.schemas import KINDS
+from feed_assets.sources.absence import absences
 from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, find, newest_landing
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.raw import each_day, raw_days, read_set
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 
 ADS = "ads/shop_ads"

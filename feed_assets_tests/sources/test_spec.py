@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
+from feed_assets.ads.schemas import KINDS
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.spec import SpecError

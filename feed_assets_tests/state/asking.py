@@ -13,7 +13,7 @@ from threading import Barrier
 
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.starts.requests import Need, Requests
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 from feed_assets_tests.late_data.plain_process import ADS, CLICKS, Days
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)

@@ -9,10 +9,10 @@ from pathlib import Path
 import sqlalchemy
 from sqlalchemy.engine import Connection
 
-from feed_assets.state import Event, NewEvent, Store
 from feed_assets.state.address import sqlite_url
-from feed_assets.state.event_log import EVENTS, EVENTS_KEPT
+from feed_assets.state.event_log import EVENTS, EVENTS_KEPT, Event, NewEvent
 from feed_assets.state.followed import AT_ONCE, Followed
+from feed_assets.state.store import Store
 
 NOW = datetime(2020, 3, 1, tzinfo=UTC)
 

@@ -21,8 +21,9 @@ import sqlalchemy
 from alembic.script import ScriptDirectory
 
 from feed_assets.starts.tables import LastRequest, last_requests, read_last_requests, record_request
-from feed_assets.state import Store, StoreError, address, event_log, schema, store
-from feed_assets.state.address import sqlite_url, state_url
+from feed_assets.state import address, event_log, schema, store
+from feed_assets.state.address import StoreError, sqlite_url, state_url
+from feed_assets.state.store import Store
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
 from feed_assets_tests.waiting import until
@@ -231,7 +232,7 @@ def test_who_uses_a_database_of_the_newest_schema_loads_no_alembic(database):
     ask(database)
     code = """
 import sys
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 assert len(Store(sys.argv[1]).events()) == 1
 assert "alembic" not in sys.modules
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from feed_assets.ads import judge_ads
+from feed_assets.ads.cleaning import judge_ads
 from feed_assets.file_feed import Facts, claim
 from feed_assets.steps.quarantining import QuarantineMismatchError, Refused, write_quarantine
 from feed_assets_tests.ads.events import DAY, Ad, unjudged_ads

@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from feed_assets.ads import KINDS
-from feed_assets.blackboard import open_blackboard
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.engine.session import new_session
 from feed_assets.file_feed import Column
-from feed_assets.resources import SparkResource
-from feed_assets.sources import load_sources
-from feed_assets.steps import Output, Run, Step
+from feed_assets.resources.spark import SparkResource
+from feed_assets.sources.loading import load_sources
+from feed_assets.steps.run import Output, Run
+from feed_assets.steps.step import Step
 from feed_assets_tests.harness import AS_OF, DAY, SHOP_ADS, ads, write_sources
 from feed_assets_tests.servers.counting import counting
 from feed_assets_tests.servers.fault_proxy import FaultProxy

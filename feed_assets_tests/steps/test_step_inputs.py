@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from feed_assets.ads import KINDS
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.ads.schemas import KINDS
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.file_feed import Column, publish_files
-from feed_assets.sources import load_sources
-from feed_assets.steps import MissingUpdateError, Output, Run, Step
+from feed_assets.sources.loading import load_sources
+from feed_assets.steps.run import Output, Run
+from feed_assets.steps.step import MissingUpdateError, Step
 from feed_assets_tests.harness import AS_OF, ads
 
 LOCATION = "counts/v1.0"

@@ -12,7 +12,8 @@ from botocore.stub import Stubber
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from feed_assets.blackboard import InvalidKeyError, LocalBlackboard, UnavailableError
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import InvalidKeyError, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import TornUpdateError
 from feed_assets.steps.transient import InputChangedError, is_transient

@@ -13,19 +13,22 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import ADS, KINDS, judge_ads
-from feed_assets.blackboard import open_blackboard
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.ads.cleaning import judge_ads
+from feed_assets.ads.schemas import ADS, KINDS
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import spark_config
 from feed_assets.file_feed import Column
 from feed_assets.quality.column_rules import in_range
 from feed_assets.quality.row_rules import rows_accounted
 from feed_assets.quality.subject import Tolerance
-from feed_assets.sources import load_source
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.landing import land
-from feed_assets.steps import MissingUpdateError, Output, Run, Step, audit_output
+from feed_assets.sources.loading import load_source
+from feed_assets.steps.audit import audit_output
+from feed_assets.steps.run import Output, Run
+from feed_assets.steps.step import MissingUpdateError, Step
 
 DAY = "2019-11-24"
 START = datetime(2019, 11, 24, tzinfo=UTC)

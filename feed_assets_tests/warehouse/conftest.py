@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.warehouse import Warehouse, open_warehouse
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import Warehouse
 from feed_assets_tests.state.server import new_database
 
 SNOWFLAKE = "snowflake://loader:s3cr3t@account/db{number}/marts?warehouse=small"

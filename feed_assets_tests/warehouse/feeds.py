@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from feed_assets.blackboard import Blackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.file_feed import Column, Facts, Feed, Rows, claim, invalidate, publish, stage, staged_files
-from feed_assets.warehouse import Loaded, Warehouse, load
+from feed_assets.warehouse.loading import load
+from feed_assets.warehouse.port import Loaded, Warehouse
 
 DAY, NEXT_DAY = "2019-11-24", "2019-11-25"
 COLUMNS = (Column("ad", "string", nullable=False), Column("shown", "bigint"))

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from feed_assets.blackboard import open_blackboard
-from feed_assets.warehouse import Warehouse, open_warehouse
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import Warehouse
 from feed_assets_tests.warehouse.feeds import DAY, Source, counts
 
 ROWS = (200, 300)

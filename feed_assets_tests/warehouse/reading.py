@@ -7,7 +7,8 @@ import select
 import sys
 from collections.abc import Callable
 
-from feed_assets.warehouse import Warehouse, open_warehouse
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import Warehouse
 
 QUERY = "SELECT _update, count(*), sum(shown) FROM effect WHERE _partition = '2019-11-24' GROUP BY _update"
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from feed_assets.blackboard import open_blackboard
-from feed_assets.cli import main
-from feed_assets.resources import Settings
-from feed_assets.warehouse import WarehouseError, open_warehouse
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.cli.main import main
+from feed_assets.resources.settings import Settings
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import WarehouseError
 from feed_assets_tests.harness import DAY, EFFECTIVENESS, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, write_sources
 from feed_assets_tests.state.server import SECRET
 from feed_assets_tests.warehouse.feeds import Source

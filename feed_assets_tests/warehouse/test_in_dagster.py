@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.ads import AD_CATALOG
-from feed_assets.io_manager import feed_metadata
-from feed_assets.project import Project
+from feed_assets.ads.schemas import AD_CATALOG
+from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.project.assembly import Project
 from feed_assets.resources.event_log import event_log
 from feed_assets.starts.requests import MAX_REQUESTS
-from feed_assets.warehouse import Warehouse, WarehouseError, open_warehouse
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import Warehouse, WarehouseError
 from feed_assets_tests.harness import (
     DAY,
     EFFECTIVENESS,

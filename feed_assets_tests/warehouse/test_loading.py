@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import NotFoundError, open_blackboard
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.port import NotFoundError
 from feed_assets.file_feed import NoValidUpdateError, UpdateChangedError
-from feed_assets.warehouse import Warehouse, WarehouseError, difference, open_warehouse, standings
 from feed_assets.warehouse import loading as module
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.loading import difference, standings
+from feed_assets.warehouse.port import Warehouse, WarehouseError
 from feed_assets_tests.harness import Interposed
 from feed_assets_tests.state.server import new_database
 from feed_assets_tests.warehouse.feeds import DAY, NEXT_DAY, Source, counts, rows

@@ -8,7 +8,8 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from feed_assets.warehouse import Warehouse, open_warehouse
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import Warehouse
 from feed_assets_tests.state.server import new_database
 from feed_assets_tests.warehouse.feeds import Source
 from feed_assets_tests.warehouse.killing import without_a_transaction

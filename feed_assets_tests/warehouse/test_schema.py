@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from feed_assets.file_feed import Column
-from feed_assets.warehouse import SchemaMismatchError, Warehouse, WarehouseError, open_warehouse
+from feed_assets.warehouse.address import open_warehouse
+from feed_assets.warehouse.port import SchemaMismatchError, Warehouse, WarehouseError
 from feed_assets_tests.state.server import new_database
 from feed_assets_tests.warehouse.feeds import DAY, NEXT_DAY, Source, counts, rows
 

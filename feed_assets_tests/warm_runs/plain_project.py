@@ -8,8 +8,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from feed_assets.project import Project
-from feed_assets.resources import SparkResource
+from feed_assets.project.assembly import Project
+from feed_assets.resources.spark import SparkResource
 
 
 class NoSpark(SparkResource):

@@ -16,8 +16,10 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from feed_assets.ads.definitions import build_definitions
-from feed_assets.blackboard import Blackboard, open_blackboard
-from feed_assets.resources import BlackboardResource, Settings
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.resources.settings import Settings
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets_tests.faults.killed_runs import IN_THE_AUDIT, Killing, Point, definitions
 from feed_assets_tests.faults.processes import die
 

@@ -58,7 +58,7 @@ import os
 from datetime import date
 from pathlib import Path
 import dagster as dg
-from feed_assets.project import Project
+from feed_assets.project.assembly import Project
 from feed_assets_tests.warm_runs.plain_project import NoSpark
 
 @dg.asset

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from feed_assets.operations.doctor import examine
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 from feed_assets.warm_runs.requests import SOCKET, ask
 from feed_assets_tests.waiting import until
 from feed_assets_tests.warm_runs.running import (

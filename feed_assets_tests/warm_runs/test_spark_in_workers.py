@@ -13,7 +13,7 @@ import pytest
 
 from feed_assets.engine.class_archive import archive_options
 from feed_assets.engine.session import QUICKLY
-from feed_assets.resources import Settings
+from feed_assets.resources.settings import Settings
 from feed_assets_tests.faults.killed_runs import IN_THE_AUDIT, MADE, Point, published_once
 from feed_assets_tests.harness import (
     ADS,

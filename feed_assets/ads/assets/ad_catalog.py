@@ -4,7 +4,7 @@ import dagster as dg
 
 from feed_assets.ads.assets.rules import GROUP
 from feed_assets.ads.schemas import AD_CATALOG, CATALOG_FEED
-from feed_assets.io_manager import feed_metadata
+from feed_assets.feed_events.declarations import feed_metadata
 
 
 def ad_catalog() -> dg.AssetSpec:

@@ -7,14 +7,15 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, Observation
 
-from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
 from feed_assets.ads.assets.effectiveness_lineage import effectiveness_lineage
 from feed_assets.ads.assets.figures import effectiveness_aggregates, effectiveness_figures
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
-from feed_assets.ads.schemas import EFFECTIVENESS_FEED
+from feed_assets.ads.effectiveness import ads_with_shared_clicks, shared_clicks
+from feed_assets.ads.schemas import AD_EFFECTIVENESS, EFFECTIVENESS_FEED
 from feed_assets.assets.checked_hours import IO_MANAGER
-from feed_assets.datasets import Figures
-from feed_assets.io_manager import BOUNDARY, CONTEXT, OPTIONAL, Observed, feed_metadata
+from feed_assets.datasets.declaration import Figures
+from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, OPTIONAL, feed_metadata
+from feed_assets.io_manager.observed import Observed
 from feed_assets.partitions.days import NEIGHBOURING_DAYS, NEXT_DAY
 
 

@@ -6,14 +6,14 @@ from datetime import date, timedelta
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, check_ads, check_clicks, judge_ads, judge_clicks
 from feed_assets.ads.assets.fed_kinds import left_out
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
-from feed_assets.ads.schemas import CLEAN_ADS_FEED, CLEAN_CLICKS_FEED
+from feed_assets.ads.cleaning import check_ads, check_clicks, judge_ads, judge_clicks
+from feed_assets.ads.schemas import ADS, CLEAN_ADS, CLEAN_ADS_FEED, CLEAN_CLICKS, CLEAN_CLICKS_FEED, CLICKS
 from feed_assets.assets.checked_hours import Hourly
 from feed_assets.assets.cleaned import cleaned
-from feed_assets.io_manager import feed_metadata
-from feed_assets.sources import Source
+from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.sources.spec import Source
 
 RULES = "rules"
 

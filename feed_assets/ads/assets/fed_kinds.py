@@ -6,8 +6,9 @@ source, and effectiveness exists only with sources of both ads and clicks.
 
 from collections.abc import Iterable, Sequence
 
-from feed_assets.ads import KINDS
-from feed_assets.sources import Kind, Source
+from feed_assets.ads.schemas import KINDS
+from feed_assets.sources.kinds import Kind
+from feed_assets.sources.spec import Source
 
 
 def fed_kinds(sources: Sequence[Source], kinds: Iterable[Kind]) -> tuple[Kind, ...]:

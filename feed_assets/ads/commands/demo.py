@@ -46,7 +46,7 @@ def demo() -> None:
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
     from feed_assets.ads.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
-    from feed_assets.resources import Settings  # noqa: PLC0415 - as above
+    from feed_assets.resources.settings import Settings  # noqa: PLC0415 - as above
 
     chosen = os.environ.get(BASE)
     os.environ[BASE] = chosen or str(demo_base())

@@ -17,7 +17,9 @@ import click
 from feed_assets.cli.clock import DayParameter, check_order
 from feed_assets.cli.installation import chosen_module, load_installation
 from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say, write_output
-from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
+from feed_assets.file_feed.errors import NoValidUpdateError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.reading import require_latest
 from feed_assets.file_feed.wording import shortened
 
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")

@@ -24,13 +24,13 @@ from typing import Any
 
 import yaml
 
-from feed_assets.ads import KINDS
 from feed_assets.ads.demo.daemon import MODULE
-from feed_assets.blackboard import Blackboard
+from feed_assets.ads.schemas import KINDS
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving.landing_segments import Outcome, Place, land_segments
-from feed_assets.resources import Clock
-from feed_assets.sources import load_source
+from feed_assets.resources.settings import Clock
+from feed_assets.sources.loading import load_source
 
 STARTS_WITHIN = 60
 """Seconds."""

@@ -20,18 +20,28 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.ads import ADS, CLICKS, KINDS
 from feed_assets.ads.demo import logs
 from feed_assets.ads.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.ads.demo.pushing import RunningReceiver, receiver
 from feed_assets.ads.partners import partners_directory
 from feed_assets.ads.report import effectiveness_report as report
-from feed_assets.ads.schemas import CATALOG_FEED, CLEAN_ADS_FEED, CLEAN_CLICKS_FEED, EFFECTIVENESS_FEED
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, list_all, local_directory, open_blackboard
+from feed_assets.ads.schemas import (
+    ADS,
+    CATALOG_FEED,
+    CLEAN_ADS_FEED,
+    CLEAN_CLICKS_FEED,
+    CLICKS,
+    EFFECTIVENESS_FEED,
+    KINDS,
+)
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.location import local_directory, open_blackboard
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard
 from feed_assets.cli.installation import OWN_HOME
-from feed_assets.datasets import days_between
+from feed_assets.datasets.days import days_between
 from feed_assets.engine.jvm import make_default
-from feed_assets.file_feed import Feed, publish_files
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.publishing import publish_files
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.notices.keeping import kept_reports
@@ -41,13 +51,13 @@ from feed_assets.operations import explanation
 from feed_assets.operations.day_runs import Execute, PartitionResult, backfill, instance_at
 from feed_assets.operations.side_by_side import Load, execution
 from feed_assets.polling.poller import Poller, landing_by, open_index
-from feed_assets.resources import Settings, SettingsError
-from feed_assets.resources.settings import AS_OF_FILE
+from feed_assets.resources.settings import AS_OF_FILE, Settings, SettingsError
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sources import Source, load_sources
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.loading import load_sources
 from feed_assets.sources.poll_spec import Poll
-from feed_assets.state import Store
+from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)

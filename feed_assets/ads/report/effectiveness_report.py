@@ -14,11 +14,12 @@ from typing import Any
 
 import duckdb
 
-from feed_assets.ads import wilson_interval
+from feed_assets.ads.effectiveness import wilson_interval
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
-from feed_assets.datasets import days_between, is_day
+from feed_assets.datasets.days import days_between, is_day
 from feed_assets.engine.queried_files import readable_files
-from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.scanning import latest_of_all
 
 LOCATION = EFFECTIVENESS_FEED
 TOP_ADS = 20

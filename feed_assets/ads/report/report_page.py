@@ -23,7 +23,8 @@ from feed_assets.ads.report.effectiveness_report import (
     top_ads,
     totals,
 )
-from feed_assets.file_feed import Feed, latest_of_all
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.operations.accounting import account
 
 TOP_ADS_OF_ONE_DAY = 20

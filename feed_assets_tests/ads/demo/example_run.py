@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from shop import definitions
 
 import feed_assets
-from feed_assets.cli import main
+from feed_assets.cli.main import main
 from feed_assets.file_feed import latest, open_feed, parse_time
 
 DAY = "2024-03-04"

@@ -20,9 +20,10 @@ import pytest
 from click.testing import CliRunner
 
 from feed_assets.ads.demo.story import prepare_base
-from feed_assets.cli import demo_command, main
+from feed_assets.cli import demo_command
+from feed_assets.cli.main import main
 from feed_assets.file_feed import history, open_feed, records
-from feed_assets.resources import Settings, SettingsError
+from feed_assets.resources.settings import Settings, SettingsError
 from feed_assets_tests.open_bandit import TOTALS
 from feed_assets_tests.waiting import HANGS
 

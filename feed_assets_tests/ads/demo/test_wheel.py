@@ -22,7 +22,7 @@ from feed_assets.cli.installation import write_config
 from feed_assets.ads.demo import logs
 from feed_assets.ads.demo.story import prepare_base
 from feed_assets.file_feed import open_feed, publish_files
-from feed_assets.state import Store
+from feed_assets.state.store import Store
 from datetime import UTC, datetime
 base = Path("demo-data")
 prepare_base(str(base))

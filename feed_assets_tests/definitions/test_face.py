@@ -1,0 +1,75 @@
+"""What users import is one face; inside, an import names the module that has the thing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import feed_assets as fa
+
+PACKAGE = Path(fa.__file__).parent
+FACES = {"feed_assets", "feed_assets.checks", "feed_assets.file_feed"}
+
+
+def modules() -> dict[str, ast.Module]:
+    """Each module of the package, without the template, by its dotted name."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        if "template" not in parts:
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_name_of_the_face_is_there_and_checkers_see_what_is_loaded() -> None:
+    tree = modules()["feed_assets"]
+    typed = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module != "typing":
+            typed |= {each.name: node.module for each in node.names}
+    del typed["loaded_when_used"]
+
+    assert set(typed) == set(fa.__all__)
+    for name, module in typed.items():
+        value = getattr(fa, name)
+        assert value is (
+            sys.modules[f"{module}.{name}"] if module == "feed_assets" else getattr(sys.modules[module], name)
+        )
+
+
+def test_the_face_loads_nothing_before_it_is_used() -> None:
+    code = "import sys, feed_assets as fa; print(len([each for each in sys.modules if each.startswith('feed_assets')]))"
+    protocol = f"{code}; fa.open_feed, fa.file_feed; print({{'dagster', 'pyspark'}} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", protocol], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ["2", "set()"]
+
+
+def test_rooms_export_nothing_but_the_faces() -> None:
+    exporting = {
+        name
+        for name, tree in modules().items()
+        if (PACKAGE.parent / Path(*name.split(".")) / "__init__.py").exists()
+        and any(isinstance(node, ast.ImportFrom | ast.Import) for node in tree.body)
+    }
+
+    assert exporting - {"feed_assets.ads.partners", "feed_assets.cli"} == FACES
+
+
+def test_inside_the_package_no_import_goes_by_a_room() -> None:
+    known = modules()
+    rooms = {name for name in known if (PACKAGE.parent / Path(*name.split(".")) / "__init__.py").exists()}
+    by_room = [
+        f"{module}: from {node.module} import {each.name}"
+        for module, tree in known.items()
+        if module not in FACES
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in rooms
+        for each in node.names
+        if f"{node.module}.{each.name}" not in known
+    ]
+
+    assert [each for each in by_room if "feed_assets.ads.partners" not in each] == []
