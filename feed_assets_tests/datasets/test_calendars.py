@@ -293,6 +293,6 @@ def test_a_machine_without_zone_data_of_its_own_takes_those_of_the_package():
 
 def _alone(program: str) -> subprocess.CompletedProcess[str]:
     """A Python in which the folders of zone data do not exist."""
-    code = f"import sys; from feed_assets.datasets import Calendar; {program}"
+    code = f"import sys; from feed_assets.datasets.calendars import Calendar; {program}"
     environment = {**os.environ, "PYTHONTZPATH": ""}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)

@@ -49,7 +49,8 @@ DOCUMENTED_MODULES = """
     dagster_aws.pipes dagster_aws.s3 fsspec.asyn fsspec.implementations.http fsspec.implementations.sftp matplotlib.axes
     matplotlib.figure py4j.java_gateway py4j.protocol pyspark.errors pyspark.logger pyspark.sql pyspark.sql.types
     rich.console rich.progress rich.table snowflake.connector snowflake.connector.errors sqlalchemy.engine
-    sqlalchemy.exc starlette.requests urllib3.exceptions
+    sqlalchemy.exc sqlalchemy.pool starlette.applications starlette.exceptions starlette.requests starlette.responses
+    starlette.routing urllib3.exceptions
 """
 """The modules inside a library that its documentation has."""
 DOCUMENTED_JAVA = {

@@ -223,7 +223,7 @@ def test_sources_of_a_kind_of_ones_own_load_where_there_is_no_spark(described, t
         "import sys; sys.modules.update(dict.fromkeys(['dagster', 'pyspark', 'duckdb']))\n"
         "from pathlib import Path\n"
         "from feed_assets.file_feed import Column\n"
-        "from feed_assets.sources import Kind, load_sources\n"
+        "from feed_assets import Kind, load_sources\n"
         "columns = Column('order_id', 'string'), Column('event_time', 'timestamp', nullable=False)\n"
         "columns = *columns, Column('customer', 'string'), Column('amount', 'double')\n"
         "(source,) = load_sources(Path(sys.argv[1]), [Kind('orders', columns, identifier='order_id')])\n"

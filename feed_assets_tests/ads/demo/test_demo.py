@@ -19,8 +19,8 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
+from feed_assets.ads.commands import demo as demo_command
 from feed_assets.ads.demo.story import prepare_base
-from feed_assets.cli import demo_command
 from feed_assets.cli.main import main
 from feed_assets.file_feed import history, open_feed, records
 from feed_assets.resources.settings import Settings, SettingsError
