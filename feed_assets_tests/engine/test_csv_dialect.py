@@ -153,6 +153,7 @@ def test_backslashes_before_quotes_as_spark_writes_them_are_read_alike(read: Rea
         (b"", []),
         (b"\n\n", []),
         (b"a,b", []),
+        (b"\na,b", []),
         (b"\xef\xbb\xbfa,b\r\n", []),
         (b"a,b\n1,2\r\n3,4\n", [("1", "2"), ("3", "4")]),
         (b"a,b\r1,2\r3,4", [("1", "2"), ("3", "4")]),
@@ -162,8 +163,8 @@ def test_backslashes_before_quotes_as_spark_writes_them_are_read_alike(read: Rea
         (b",A,b\n0,1,2\n", [("1", "2")]),
         (b'a,b\n"' + b"x" * 3_000_000 + b'",2\n', [("x" * 3_000_000, "2")]),
     ],
-    ids=["zero bytes", "empty lines", "a header", "a header with a mark", "two line ends", "CR", "empty values",
-         "spaces behind quotes", "inches", "a column without a name", "3 MB"],
+    ids=["zero bytes", "empty lines", "a header", "a header behind a line", "a header with a mark", "two line ends",
+         "CR", "empty values", "spaces behind quotes", "inches", "a column without a name", "3 MB"],
 )  # fmt: skip
 def test_an_unusual_file_has_these_rows_in_both_engines(read: Read, content: bytes, rows: Rows):
     assert read(["a", "b"], content) == rows
