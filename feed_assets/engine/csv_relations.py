@@ -135,14 +135,14 @@ def _opened(file: Path) -> BufferedIOBase:
 
 def _blocks(stream: BufferedIOBase, separator: str, file: Path, size: int = _BLOCK) -> Iterator[str]:
     """The text of a file, in pieces of at least so many bytes that end with a line, without its byte order mark."""
-    rest, number = b"", 0
-    while block := stream.read(size):
+    rest, mark = b"", BYTE_ORDER_MARK
+    while len(block := stream.read(size)) == size:
         rest += block
         end = rest.rfind(b"\n") + 1 or rest.rfind(b"\r", 0, -1) + 1
         if end:
-            yield _decoded(rest[:end], separator, file).removeprefix("" if number else BYTE_ORDER_MARK)
-            rest, number = rest[end:], number + 1
-    yield _decoded(rest, separator, file).removeprefix("" if number else BYTE_ORDER_MARK)
+            yield _decoded(rest[:end], separator, file).removeprefix(mark)
+            rest, mark = rest[end:], ""
+    yield _decoded(rest + block, separator, file).removeprefix(mark)
 
 
 def _decoded(text: bytes, separator: str, file: Path) -> str:

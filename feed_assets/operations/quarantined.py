@@ -37,7 +37,8 @@ _BY_REASON = """
     SELECT coalesce(source, '') AS source, reason, count(*) AS records,
            coalesce(first(file ORDER BY file, line), '') AS file, first(line ORDER BY file, line) AS line,
            coalesce(first(record ORDER BY file, line), '') AS record
-    FROM read_json($files, format = 'newline_delimited', maximum_object_size = 268435456, columns = {
+    FROM read_json($files, format = 'newline_delimited', hive_partitioning = false,
+        maximum_object_size = 268435456, columns = {
         source: 'VARCHAR', file: 'VARCHAR', line: 'BIGINT', reason: 'VARCHAR', record: 'VARCHAR'})
     GROUP BY ALL ORDER BY records DESC, source, reason
 """

@@ -88,8 +88,11 @@ def written(table: Sequence[Sequence[str | None]], separator: str = ",", **how) 
     return text.getvalue().encode()
 
 
+ANY_VALUE = st.sampled_from(VALUES)
+
+
 @st.composite
-def tables(draw, values=st.sampled_from(VALUES)):
+def tables(draw, values=ANY_VALUE):
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
     row = st.lists(values, min_size=len(names), max_size=len(names))
     return names, draw(st.lists(row, max_size=12))
@@ -153,6 +156,7 @@ def test_backslashes_before_quotes_as_spark_writes_them_are_read_alike(read: Rea
         (b"", []),
         (b"\n\n", []),
         (b"a,b", []),
+        (b"\na,b", []),
         (b"\xef\xbb\xbfa,b\r\n", []),
         (b"a,b\n1,2\r\n3,4\n", [("1", "2"), ("3", "4")]),
         (b"a,b\r1,2\r3,4", [("1", "2"), ("3", "4")]),
@@ -162,8 +166,8 @@ def test_backslashes_before_quotes_as_spark_writes_them_are_read_alike(read: Rea
         (b",A,b\n0,1,2\n", [("1", "2")]),
         (b'a,b\n"' + b"x" * 3_000_000 + b'",2\n', [("x" * 3_000_000, "2")]),
     ],
-    ids=["zero bytes", "empty lines", "a header", "a header with a mark", "two line ends", "CR", "empty values",
-         "spaces behind quotes", "inches", "a column without a name", "3 MB"],
+    ids=["zero bytes", "empty lines", "a header", "a header behind a line", "a header with a mark", "two line ends",
+         "CR", "empty values", "spaces behind quotes", "inches", "a column without a name", "3 MB"],
 )  # fmt: skip
 def test_an_unusual_file_has_these_rows_in_both_engines(read: Read, content: bytes, rows: Rows):
     assert read(["a", "b"], content) == rows

@@ -27,12 +27,12 @@ TOP_ADS = 20
 _DAY = """
     SELECT coalesce(sum(impressions), 0) AS impressions, coalesce(sum(clicks), 0) AS clicks,
            coalesce(sum(orphan_clicks), 0) AS orphan_clicks, sum(cost) AS cost, count(*) AS ads
-    FROM read_parquet($files)
+    FROM read_parquet($files, hive_partitioning = false)
 """
 _TOP = """
     SELECT ad_id, campaign_id, advertiser, impressions, users, clicks, ctr, ctr_low, ctr_high, cost, cost_per_click,
            median_seconds_to_click, orphan_clicks
-    FROM read_parquet($files) ORDER BY impressions DESC, ad_id LIMIT $top
+    FROM read_parquet($files, hive_partitioning = false) ORDER BY impressions DESC, ad_id LIMIT $top
 """
 
 
