@@ -28,7 +28,6 @@ from feed_assets.engine.csv_dialect import (
     BYTE_ORDER_MARK,
     DOUBLED,
     HEADER_LINES,
-    LINE_ENDS,
     SEPARATORS,
     Dialect,
     dialect_of,
