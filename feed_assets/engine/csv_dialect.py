@@ -72,7 +72,7 @@ class Dialect:
 def records(separator: str, escape: str, columns: int) -> str:
     """The regular expression of a record or an empty line, with its end as group 1.
 
-    If group 1 and MARK replace each match in a text, nothing but line ends is left between the marks of a file in the
+    If each match in a text is replaced by group 1 and MARK, only line ends are left between the marks of a file in the
     dialect. All repetitions are possessive, as Java recurses for others.
     """
     value = _value(separator, escape)
