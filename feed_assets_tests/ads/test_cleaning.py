@@ -382,6 +382,7 @@ def test_the_passes_that_write_count_every_verdict_and_reason(spark: SparkSessio
         "quarantined: missing event_time",
         "quarantined: event_time outside the day",
         "quarantined: missing click_id",
+        *(f"quarantined: unparsable {name}" for name in ("click_id", "ad_id", "user_id", "impression_id", "source")),
     }
 
 

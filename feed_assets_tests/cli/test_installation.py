@@ -96,7 +96,9 @@ def test_a_base_that_cannot_be_written_is_said_before_anything_starts(run: Run, 
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The programs that `dev` would start; they do not run, and end without a fault."""
     programs: list[list[str]] = []
-    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda command, _: programs.append(command) or 0)
+    monkeypatch.setattr(
+        "feed_assets.cli.dev.run_until_interrupted", lambda command, _, **__: programs.append(command) or 0
+    )
     return programs
 
 
@@ -174,7 +176,7 @@ def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, 
     """Two of them that make the tables at the same time leave tables that no Dagster can read."""
     found: set[str] = set()
 
-    def start(*_: object) -> int:
+    def start(*_: object, **__: object) -> int:
         found.update(path.name for path in (empty / ".dagster").rglob("*.db"))
         return 0
 
@@ -185,7 +187,7 @@ def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, 
 
 
 def test_dev_says_how_its_sensors_get_changed_code(run: Run, empty: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda *_: 0)
+    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda *_, **__: 0)
 
     assert "After a change of code or of a source, use Reload" in run("dev", "--port", str(free_port())).stderr
 

@@ -12,13 +12,14 @@ from datetime import date, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
-from feed_assets import dependencies
+from feed_assets import late_data
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.datasets.days import days_between, is_day
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.file_feed import Column
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
+from feed_assets.notices.requested_reports import record_requested
 from feed_assets.operations.explanation import explain
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.loading import load_sources
@@ -102,8 +103,8 @@ class Days:
 
 
 def main(base: str, sources_directory: str, moment: str) -> None:
-    for module in pkgutil.iter_modules(dependencies.__path__):
-        import_module(f"{dependencies.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(late_data.__path__):
+        import_module(f"{late_data.__name__}.{module.name}")
     board, now, sources = (
         LocalBlackboard(Path(base)),
         datetime.fromisoformat(moment),
@@ -111,7 +112,9 @@ def main(base: str, sources_directory: str, moment: str) -> None:
     )
     graph, warnings = Days(now), list[str]()
     store = Store(sqlite_url(Path(base) / ".state/state.db"))
-    requests = Requests(store, board, graph, now, busy={}, became_a_run=lambda *_: False)
+    requests = Requests(
+        store, board, graph, now, busy={}, became_a_run=lambda *_: False, record_report=record_requested
+    )
     late = LateDays(sources, {"ads": ADS, "clicks": CLICKS}, requests)
     late.plan(list(late.decisions()))
     plan_stale(requests, set(), lookback_days=7, out_of_time=lambda: False, warn=warnings.append)

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 def echo(parent: Connection, greeting: str) -> None:
     """Send a greeting, and then each message back, until one is empty."""
     take_signals()
-    parent.send(greeting)
     try:
+        parent.send(greeting)
         while message := parent.recv():
             parent.send(message)
     except KeyboardInterrupt:

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import dagster as dg
 import pytest
 
-from feed_assets import sensors
 from feed_assets.resources.notifier import Alert, AlertNotSentError, Notifier, WebhookNotifier
+from feed_assets.sensors.alerts import alerts
 from feed_assets_tests.listening import serving
 
 DAYS = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
@@ -64,7 +64,7 @@ def installation(dagster_instance):
         yield dg.AssetCheckResult(passed=context.partition_key != "2019-11-26", metadata={"count": 0, "update": "x"})
 
     def definitions(notifier):
-        sensor = sensors.alerts(interval_seconds=30)
+        sensor = alerts(interval_seconds=30)
         return dg.Definitions([made], asset_checks=[check], sensors=[sensor], resources={"notifier": notifier})
 
     class Driven:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import boto3
@@ -40,7 +41,7 @@ def disk_error(folder, monkeypatch, error):
     """The error of a disk that fails like this."""
     (folder / "key").write_bytes(b"")
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", lambda *_: raise_(error))
+        patched.setattr(os, "open", lambda *_, **__: raise_(error))
         with pytest.raises(UnavailableError) as raised:
             LocalBlackboard(folder).read("key")
     return raised.value
