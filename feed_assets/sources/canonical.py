@@ -59,7 +59,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     values = {name: F.expr(text) for name, text in (source.expressions | raising).items()}
     values |= {
         name: unless_incomplete(records, text, values[name])
-        for name, text in source.columns.items()
+        for name, text in (source.columns | raising).items()
         if types.get(name, "").lower() == "timestamp"
     }
     values |= {EVENT_TIME: event_time(raw, source, raising.get(EVENT_TIME)), SOURCE: F.lit(source.name)}

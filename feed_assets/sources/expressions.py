@@ -132,7 +132,8 @@ def event_time(frame: DataFrame, source: Source, text: str | None = None) -> Col
     The session's time zone must be UTC. Raises SpecError if the expression is not a time, or is an instant although
     the source states a local time zone.
     """
-    expression = functions.expr(text or source.columns["event_time"])
+    spelled = text or source.columns["event_time"]
+    expression = functions.expr(spelled)
     type_ = frame.select(expression).schema[0].dataType
     location = ("columns", "event_time")
     if isinstance(type_, TimestampNTZType):
@@ -140,7 +141,7 @@ def event_time(frame: DataFrame, source: Source, text: str | None = None) -> Col
         # Spark raises an error for a time that the shift makes too late or too early.
         bounded = functions.when(time > _LATEST, _LATEST).when(time < _EARLIEST, _EARLIEST).otherwise(time)
         instant = functions.to_utc_timestamp(bounded, source.time_zone)
-        return _unless_incomplete_text(frame, source.columns["event_time"], instant)
+        return _unless_incomplete_text(frame, spelled, instant)
     if not isinstance(type_, TimestampType):
         message = f"is a {type_.simpleString()}, not a time; use to_timestamp(...) or to_timestamp_ntz(...)"
         raise SpecError(source.problem(location, message))
@@ -150,7 +151,7 @@ def event_time(frame: DataFrame, source: Source, text: str | None = None) -> Col
             "use to_timestamp_ntz(...) for wall time, or time_zone: UTC"
         )
         raise SpecError(source.problem(location, message))
-    return unless_incomplete(frame, source.columns["event_time"], expression)
+    return unless_incomplete(frame, spelled, expression)
 
 
 def unless_incomplete(frame: DataFrame, expression: str, value: Column) -> Column:

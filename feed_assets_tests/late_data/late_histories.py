@@ -322,7 +322,7 @@ def histories(store: Store, count: int, seed: int = 0) -> Iterator[int]:
     """Live so many histories; yields the runs of each. Raises WrongError, with the number of the history."""
     for number in range(seed, seed + count):
         with store.writing() as transaction:
-            for table in ("requests", "reports", "events"):
+            for table in ("requests", "reports", "log"):
                 transaction.connection.exec_driver_sql(f"DELETE FROM feed_assets_{table}")
         first = date.fromisoformat(DAYS[0])
         history = History(World(store, SOURCES, at("2020-03-04"), first), random.Random(number))
