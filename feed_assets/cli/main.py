@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -80,7 +81,8 @@ class CommandMap(click.Group):
 def _module(ctx: click.Context) -> str:
     """The module of the project; the worked example if none can be chosen, which the command tells."""
     try:
-        return chosen_module(ctx.find_root().params.get("module"))
+        # For `--help`, click has not read the variable yet.
+        return chosen_module(ctx.find_root().params.get("module") or os.environ.get(MODULE))
     except ProjectError:
         return EXAMPLE
 
@@ -104,6 +106,7 @@ def _leave_garbage() -> None:
     "--module",
     "-m",
     envvar=MODULE,
+    is_eager=True,  # `--help` lists the commands of this module
     metavar="MODULE",
     help="The module with the pipelines, as for `dagster dev -m`. Default: the module that ./pyproject.toml names for "
     "Dagster; else the worked example.",

@@ -84,6 +84,9 @@ def test_a_project_brings_commands_of_its_own(tmp_path: Path, monkeypatch: pytes
     ]
     assert program("hello").stdout == "Hi\n"
     assert "SOURCE" in program("land", "--help").stdout  # a project replaces no command of every project
+    (tmp_path / "pyproject.toml").rename(tmp_path / "kept")
+    assert "Commands of corner_shop.definitions" in program("-m", "corner_shop.definitions", "--help").stdout
+    (tmp_path / "kept").rename(tmp_path / "pyproject.toml")
     unknown = program("report")
     assert (unknown.returncode, "No such command 'report'" in unknown.stderr) == (2, True)
 
