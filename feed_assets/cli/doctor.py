@@ -41,8 +41,9 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
 def _findings() -> Iterator[tuple[str, Finding]]:
     from feed_assets.blackboard.location import UnknownLocationError  # noqa: PLC0415 - as below
     from feed_assets.data_catalog.glue import CatalogError  # noqa: PLC0415 - as below
+    from feed_assets.environment import SettingsError  # noqa: PLC0415 - as above
     from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
-    from feed_assets.resources.settings import Settings, SettingsError  # noqa: PLC0415 - as above
+    from feed_assets.resources.settings import Settings  # noqa: PLC0415 - as above
     from feed_assets.state.address import StoreError  # noqa: PLC0415 - as above
     from feed_assets.warehouse.port import WarehouseError  # noqa: PLC0415 - as above
 

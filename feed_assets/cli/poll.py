@@ -88,14 +88,15 @@ def reindex(names: Sequence[str]) -> None:
 
     Its content comes from the blackboard, for each SOURCE or all polled sources.
     """
-    from feed_assets.polling.dynamodb import VARIABLE, DynamoDBIndex  # noqa: PLC0415 - loads boto3
+    from feed_assets.polling.dynamodb import DynamoDBIndex  # noqa: PLC0415 - loads boto3
     from feed_assets.polling.poller import open_index  # noqa: PLC0415 - as above
+    from feed_assets.polling.settings import POLL_TABLE  # noqa: PLC0415 - as above
 
     installation = load_installation()
     wanted = _polled(installation, names)
     index = open_index(installation.blackboard, installation.settings.poll_table)
     if not isinstance(index, DynamoDBIndex):
-        raise click.ClickException(f"{VARIABLE} names no table. Without it, polls look at the blackboard itself.")
+        raise click.ClickException(f"{POLL_TABLE} names no table. Without it, polls look at the blackboard itself.")
     with progress("reindexing", len(wanted)) as bar:
         files = 0
         for source in wanted:

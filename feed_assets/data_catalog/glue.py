@@ -15,7 +15,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import Field
 
+from feed_assets.environment import Section
 from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.digest import short_digest
 
@@ -50,6 +52,16 @@ _FORMATS: Final[Mapping[str, tuple[str, str, str]]] = {
 _SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
 """The separator of values, for the formats whose files begin with the names of their columns."""
 _TRANSIENT = ("ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModification")
+
+
+class CatalogSettings(Section):
+    """The catalog of this installation; `check_catalog` judges the value, for which it needs the base."""
+
+    catalog: str = Field("", validation_alias=VARIABLE)
+    """The database of AWS Glue that [describes feeds and raw data](../catalog.md): `glue://database`.
+
+    Default: none.
+    """
 
 
 class CatalogError(FeedAssetsError):

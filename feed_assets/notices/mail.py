@@ -14,8 +14,13 @@ from email.policy import SMTP, SMTPUTF8
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-VARIABLE = "FEED_ASSETS_SMTP"
-"""The environment variable with the server's address, which may hold a password."""
+from pydantic import Field, field_validator, model_validator
+
+from feed_assets.environment import Section, SettingsError
+from feed_assets.sources.mail_address import check_address, split_addresses
+
+VARIABLE, SENDER, RECIPIENTS = "FEED_ASSETS_SMTP", "FEED_ASSETS_MAIL_FROM", "FEED_ASSETS_MAIL_TO"
+"""The environment variables; the first, with the server's address, may hold a password."""
 
 FORM = "smtp://host:25, smtp+starttls://user:password@host:587 or smtps://user:password@host:465"
 TIMEOUT_SECONDS = 10
@@ -23,9 +28,62 @@ TAKING_SECONDS = 30
 """How long a server may look at a mail before it says that it took it. Who does not wait sends it twice."""
 PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 
-
 WANT_LOGIN = frozenset({530, 534, 535, 538})
 """Answers to a mail that want another login (RFC 4954): the settings are wrong, not the recipient."""
+
+
+class MailSettings(Section):
+    """The mail server, and who writes to whom."""
+
+    smtp: str = Field("", validation_alias=VARIABLE, repr=False)
+    """The mail server: `smtp://host:25`, `smtp+starttls://user:password@host:587` or `smtps://user:password@host:465`;
+    a secret where it has a password.
+
+    Default: none: no mail.
+    """
+    mail_from: str = Field("", validation_alias=SENDER)
+    """The address of the sender; needed with `FEED_ASSETS_SMTP`.
+
+    Default: none.
+    """
+    mail_to: tuple[str, ...] = Field((), validation_alias=RECIPIENTS)
+    """Who gets every mail about late data, with commas between, such as `team@example.com, Ops <ops@example.com>`;
+    sources can name others.
+
+    Default: nobody.
+    """
+
+    @field_validator("mail_to", mode="before")
+    @classmethod
+    def _are_addresses(cls, text: str) -> tuple[str, ...]:
+        return _addresses(RECIPIENTS, text)
+
+    @model_validator(mode="after")
+    def _has_server_and_sender(self) -> Self:
+        if self.smtp:
+            try:
+                MailServer.at(self.smtp)
+            except MailError as error:
+                raise SettingsError(str(error)) from None
+            if len(_addresses(SENDER, self.mail_from)) != 1:
+                raise SettingsError(
+                    f"{SENDER} is {self.mail_from!r}; with {VARIABLE} it takes the address of the sender."
+                )
+        return self
+
+
+def _addresses(variable: str, text: str) -> tuple[str, ...]:
+    found = tuple(split_addresses(text))
+    for each in found:
+        try:
+            check_address(each)
+        except ValueError as error:
+            wrong = str(error).removeprefix("is ").partition("; ")
+            raise SettingsError(
+                f"{variable} has {wrong[0]}; it takes addresses such as team@example.com, and commas between: "
+                f"{wrong[2]}."
+            ) from None
+    return found
 
 
 class MailError(Exception):

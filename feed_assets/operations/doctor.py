@@ -31,9 +31,10 @@ from feed_assets.engine.buckets import bucket_jars
 from feed_assets.engine.class_archive import archive_options, can_archive
 from feed_assets.engine.java import ensure_java, major_version
 from feed_assets.engine.session import check_master
+from feed_assets.environment import SettingsError
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.day_runs import CONFIG, instance_at
-from feed_assets.resources.settings import Settings, SettingsError
+from feed_assets.resources.settings import Settings
 from feed_assets.resources.storage import BlackboardResource
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import shown, state_url

@@ -18,13 +18,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.polling.port import PartnersFile
+from feed_assets.polling.settings import POLL_TABLE
 from feed_assets.polling.taken import POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
 from feed_assets.sources.layout import LandingId, touching
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb.service_resource import Table
-
-VARIABLE = "FEED_ASSETS_POLL_TABLE"
 
 _SOURCE, _FILE = "polled_source", "partner_file"
 _STATE, _LANDING, _GENERATION, _TAKEN_AT = "file_state", "landing", "generation", "taken_at"
@@ -148,7 +147,7 @@ class DynamoDBIndex:
             missing = "ResourceNotFoundException" in str(error)
             advice = ". Make it with `feed-assets poll reindex`" if missing else ""
             raise IndexTableError(
-                f"The table {self.name} of DynamoDB ({VARIABLE}) cannot be used: {error}{advice}"
+                f"The table {self.name} of DynamoDB ({POLL_TABLE}) cannot be used: {error}{advice}"
             ) from error
 
 

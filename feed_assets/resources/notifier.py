@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
 import dagster as dg
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
+from feed_assets.environment import Section, SettingsError
 from feed_assets.errors import FeedAssetsError
 from feed_assets.notices.mail import MailServer
 from feed_assets.sources.mail_address import check_address
@@ -37,6 +38,24 @@ SECONDS_BETWEEN = 0.5
 TIMEOUT_SECONDS = 10
 REDIRECTS = range(300, 400)
 _REDIRECT = " (a redirect, which is not followed: set the final address)"
+
+
+class AlertSettings(Section):
+    """Whether alerts are posted."""
+
+    alerts: bool = Field(default=False, validation_alias=WEBHOOK, repr=False)
+    """The address that alerts are posted to; a secret.
+
+    Default: none.
+    """
+
+    @field_validator("alerts", mode="before")
+    @classmethod
+    def _has_webhook(cls, address: str) -> bool:
+        """Whether there is an address, which stays in the environment."""
+        if not is_web_address(address):
+            raise SettingsError(f"{WEBHOOK} is no http or https address: correct it. It is a secret, and not shown.")
+        return True
 
 
 class AlertNotSentError(FeedAssetsError):

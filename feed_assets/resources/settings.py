@@ -1,7 +1,8 @@
 """The settings of an installation, from the environment, and the clock.
 
-Here: names, defaults and validation of environment variables. Not here: the rules of the pipelines, which the
-configuration of a run can change, and settings of one partner (`sources`).
+Here: all sections as one object, and the sections of rooms that cannot have one, because they are libraries without
+pydantic (`blackboard`, `state`) or above this room (`sensors`). Not here: the other sections, each in its room; the
+rules of the pipelines, which the configuration of a run can change; settings of one partner (`sources`).
 """
 
 from __future__ import annotations
@@ -12,28 +13,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import dagster as dg
-from pydantic import field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from feed_assets.blackboard.location import UnknownLocationError, check_location, local_directory, open_blackboard
 from feed_assets.blackboard.port import BlackboardError
-from feed_assets.data_catalog.glue import VARIABLE as CATALOG
-from feed_assets.data_catalog.glue import check_catalog
+from feed_assets.data_catalog.glue import CatalogSettings, check_catalog
 from feed_assets.datasets.days import is_day
-from feed_assets.errors import FeedAssetsError
+from feed_assets.environment import Section, SettingsError
 from feed_assets.file_feed.names import fixed_time
-from feed_assets.notices.mail import VARIABLE as SMTP
-from feed_assets.notices.mail import MailError, MailServer
-from feed_assets.resources.notifier import WEBHOOK, is_web_address
-from feed_assets.resources.spark import SparkResource
+from feed_assets.notices.mail import MailSettings
+from feed_assets.polling.settings import PollingSettings
+from feed_assets.resources.notifier import AlertSettings
+from feed_assets.resources.spark import SparkResource, SparkSettings
 from feed_assets.resources.storage import BlackboardResource
-from feed_assets.sources.mail_address import check_address, split_addresses
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
-from feed_assets.warehouse.address import VARIABLE as WAREHOUSE
-from feed_assets.warehouse.address import warehouse_kind
+from feed_assets.warehouse.address import WarehouseSettings
 
 AS_OF_FILE = ".as-of"
 """A file in a base that fixes the time there, as in the demo's base."""
@@ -41,15 +39,122 @@ AS_OF_FILE = ".as-of"
 STATE_FILE = ".state/state.db"
 """Below a base or a Dagster home. No name of a feed begins with a dot."""
 
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
 DEFAULT_FIRST_DAY = date(2020, 1, 1)
+LONGEST: Final = 10**9
+"""Seconds, 31 years. Much longer spans are no `timedelta`."""
 
 
-class SettingsError(FeedAssetsError):
-    """An environment variable has a wrong value; the message names the variable and the values it takes."""
+def _digits(text: str) -> str:
+    """The text, if it is a number in ASCII digits: pydantic also takes spaces, signs and underscores."""
+    if not text.isascii() or not text.isdigit():
+        raise ValueError
+    return text
+
+
+def _day(text: str) -> date:
+    if not is_day(text):  # pydantic also takes times, and seconds since 1970
+        raise ValueError
+    return date.fromisoformat(text)
+
+
+_Seconds = Annotated[int, BeforeValidator(_digits)]
+_Day = Annotated[date, BeforeValidator(_day)]
+_Switch = Annotated[bool, BeforeValidator({"0": False, "1": True}.get)]
+"""pydantic also takes `yes`, `off` and the like."""
+
+
+class DataSettings(Section):
+    """Where data and sources are, and which time it is."""
+
+    base: str = Field(DEFAULT_BASE, validation_alias="FEED_ASSETS_BASE", validate_default=True)
+    """Where all data is: a directory, or `s3://bucket/prefix`.
+
+    Default: `./data`; the demo: `./demo-data`.
+    """
+    sources_directory: Path | None = Field(None, validation_alias="FEED_ASSETS_SOURCES")
+    """The directory of the sources' YAML.
+
+    Default: the project's; the example: `feed_assets/ads/partners`.
+    """
+    first_day: _Day | None = Field(
+        None, validation_alias="FEED_ASSETS_FIRST_DAY", description="the first day of data, such as 2019-11-24"
+    )
+    """The first daily partition.
+
+    Default: the project's; the example: `2019-11-24`.
+    """
+    as_of: str = Field("", validation_alias="FEED_ASSETS_AS_OF")
+    """A fixed time instead of the clock's, in ISO 8601 or as an update's name (the demo's base fixes its own).
+
+    Default: now.
+    """
+    hourly: _Switch = Field(default=False, validation_alias="FEED_ASSETS_HOURLY", description="1 for yes, and 0 for no")
+    """`1`: records are [checked hour by hour](../late-data.md#hour-by-hour), and days assembled from them.
+
+    Default: `0`.
+    """
+
+    @field_validator("base")
+    @classmethod
+    def _absolute(cls, text: str) -> str:
+        try:
+            if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
+                check_location(text)
+                return text
+            return str(Path(text).expanduser().absolute())
+        except UnknownLocationError as error:
+            raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
+        except RuntimeError:
+            raise SettingsError(
+                f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
+            ) from None
+
+
+class StateSettings(Section):
+    """The state database; `_state` judges the value, for which it needs the base."""
+
+    state: str = Field("", validation_alias=STATE, repr=False)
+    """The [state database](../operating.md#state-database): `sqlite:////directory/state.db` or
+    `postgresql://user:password@host:5432/database`; a secret where it has a password.
+
+    Default: `.state/state.db` in a local base; for a bucket, in `DAGSTER_HOME`.
+    """
+
+
+class SensorSettings(Section):
+    """How often sensors look, and how much runs print."""
+
+    sensor_seconds: _Seconds = Field(
+        30,
+        validation_alias="FEED_ASSETS_SENSOR_SECONDS",
+        ge=1,
+        le=LONGEST,
+        description=f"a whole number of seconds from 1 to {LONGEST}",
+    )
+    """How often sensors look."""
+    scan_seconds: _Seconds = Field(
+        600,
+        validation_alias="FEED_ASSETS_SCAN_SECONDS",
+        ge=0,
+        le=LONGEST,
+        description=f"a whole number of seconds from 0 to {LONGEST}",
+    )
+    """How often a scan for updates of other programs begins; 0: at each look."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
+        "INFO", validation_alias="FEED_ASSETS_LOG_LEVEL", description="one of DEBUG, INFO, WARNING, ERROR, CRITICAL"
+    )
+    """How much runs print on the terminal when sensors or backfills start them. For runs started in the UI, set
+    `python_logs` in `dagster.yaml`. The full log is always in Dagster.
+    """
+
+
+COPIED: Final[tuple[type[Section], ...]] = (
+    SparkSettings, SensorSettings, AlertSettings, MailSettings, WarehouseSettings, PollingSettings
+)  # fmt: skip
+"""The sections whose fields `Settings` takes as they are."""
 
 
 class Clock(dg.ConfigurableResource[None]):
@@ -105,35 +210,24 @@ class Settings:
         sources_directory: Path = Path(DEFAULT_SOURCES),
         first_day: date = DEFAULT_FIRST_DAY,
     ) -> Settings:
-        """Read the variables `FEED_ASSETS_...`. Each has a default.
+        """Read the variables `FEED_ASSETS_...` of all sections. Each has a default.
 
-        They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, SMTP, MAIL_FROM, MAIL_TO and POLL_TABLE. The defaults of SOURCES and
-        FIRST_DAY are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
-        CatalogError: the message names the variable and its values.
+        An empty variable means its default. Those of FEED_ASSETS_SOURCES and FEED_ASSETS_FIRST_DAY are
+        `sources_directory` and `first_day`. Raises SettingsError, StoreError, WarehouseError or CatalogError: the
+        message names the variable and its values.
         """
-        base = _base(environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE)
-        if warehouse := environment.get(WAREHOUSE, ""):
-            warehouse_kind(warehouse)
-        smtp, sender = environment.get(SMTP, ""), environment.get("FEED_ASSETS_MAIL_FROM", "")
+        data = DataSettings.read(environment)
+        state, catalog = StateSettings.read(environment).state, CatalogSettings.read(environment).catalog
+        copied: dict[str, Any] = {name: value for each in COPIED for name, value in each.read(environment)}
         return cls(
-            base=base,
-            state=_state(environment.get(STATE), base, environment.get("DAGSTER_HOME")),
-            first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or str(first_day)),
-            as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
-            sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or sources_directory),
-            spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
-            log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
-            alerts=_has_webhook(environment.get(WEBHOOK, "")),
-            sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
-            scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
-            warehouse=warehouse,
-            catalog=check_catalog(catalog, base) if (catalog := environment.get(CATALOG, "")) else "",
-            hourly=_switch(environment, "HOURLY"),
-            smtp=_smtp(smtp, sender),
-            mail_from=sender,
-            mail_to=_addresses("FEED_ASSETS_MAIL_TO", environment.get("FEED_ASSETS_MAIL_TO", "")),
-            poll_table=environment.get("FEED_ASSETS_POLL_TABLE", ""),
+            base=data.base,
+            state=_state(state, data.base, environment.get("DAGSTER_HOME")),
+            first_day=data.first_day or first_day,
+            as_of=_as_of(data.as_of, data.base),
+            sources_directory=data.sources_directory or sources_directory,
+            catalog=check_catalog(catalog, data.base) if catalog else "",
+            hourly=data.hourly,
+            **copied,
         )
 
     @property
@@ -157,21 +251,7 @@ class Settings:
         return SparkResource.on(self.spark_master, self.base)
 
 
-def _base(text: str) -> str:
-    try:
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
-            check_location(text)
-            return text
-        return str(Path(text).expanduser().absolute())
-    except UnknownLocationError as error:
-        raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
-    except RuntimeError:
-        raise SettingsError(
-            f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
-        ) from None
-
-
-def _state(text: str | None, base: str, dagster_home: str | None) -> str:
+def _state(text: str, base: str, dagster_home: str | None) -> str:
     """The URL of the state database: by default a file in a local base, which all Dagster homes share.
 
     For a bucket, the file is in the Dagster home.
@@ -182,62 +262,6 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
         # Whoever names a file may name a link to it; in a base, others may have put a link there, which is refused.
         url = url.set(database=os.path.realpath(url.database or ""))
     return url.render_as_string(hide_password=False)
-
-
-def _smtp(url: str, sender: str) -> str:
-    if url:
-        try:
-            MailServer.at(url)
-        except MailError as error:
-            raise SettingsError(str(error)) from None
-        if len(_addresses("FEED_ASSETS_MAIL_FROM", sender)) != 1:
-            raise SettingsError(f"FEED_ASSETS_MAIL_FROM is {sender!r}; with {SMTP} it takes the address of the sender.")
-    return url
-
-
-def _has_webhook(address: str) -> bool:
-    if address and not is_web_address(address):
-        raise SettingsError(f"{WEBHOOK} is no http or https address: correct it. It is a secret, and not shown.")
-    return bool(address)
-
-
-def _addresses(name: str, text: str) -> tuple[str, ...]:
-    found = tuple(split_addresses(text))
-    for each in found:
-        try:
-            check_address(each)
-        except ValueError as error:
-            wrong = str(error).removeprefix("is ").partition("; ")
-            raise SettingsError(
-                f"{name} has {wrong[0]}; it takes addresses such as team@example.com, and commas between: {wrong[2]}."
-            ) from None
-    return found
-
-
-def _first_day(text: str) -> date:
-    if not is_day(text):
-        raise SettingsError(f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24.")
-    return date.fromisoformat(text)
-
-
-def _log_level(text: str) -> str:
-    if text not in LOG_LEVELS:
-        raise SettingsError(f"FEED_ASSETS_LOG_LEVEL is {text!r}; it takes one of {', '.join(LOG_LEVELS)}.")
-    return text
-
-
-def _seconds(environment: Mapping[str, str], name: str, default: str, *, least: int) -> int:
-    text = environment.get(f"FEED_ASSETS_{name}") or default
-    if not text.isascii() or not text.isdigit() or int(text) < least:
-        raise SettingsError(f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}.")
-    return int(text)
-
-
-def _switch(environment: Mapping[str, str], name: str) -> bool:
-    text = environment.get(f"FEED_ASSETS_{name}") or "0"
-    if text not in {"0", "1"}:
-        raise SettingsError(f"FEED_ASSETS_{name} is {text!r}; it takes 1 for yes, and 0 for no.")
-    return text == "1"
 
 
 def _as_of_file(base: str) -> tuple[str, str]:
@@ -254,11 +278,9 @@ def _as_of_file(base: str) -> tuple[str, str]:
         return AS_OF_FILE, ""
 
 
-def _as_of(variable: str | None, base: str) -> datetime | None:
+def _as_of(text: str, base: str) -> datetime | None:
     """The fixed time of the variable, or of the file in the base; None means real time."""
-    origin, text = "FEED_ASSETS_AS_OF", variable
-    if not text:
-        origin, text = _as_of_file(base)
+    origin, text = ("FEED_ASSETS_AS_OF", text) if text else _as_of_file(base)
     try:
         return fixed_time(text, setting=origin)
     except ValueError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
-from pydantic import create_model
+from pydantic import Field, create_model
 from pyspark.sql import SparkSession
 
 from feed_assets.engine.buckets import bucket_jars, bucket_settings, check_classes
@@ -23,7 +23,15 @@ from feed_assets.engine.session import (
     start_session,
     use_own_python,
 )
+from feed_assets.environment import Section
 from feed_assets.resources.storage import s3_client
+
+
+class SparkSettings(Section):
+    """Where Spark runs."""
+
+    spark_master: str = Field("local[*]", validation_alias="FEED_ASSETS_SPARK_MASTER")
+    """Spark's master; tuning goes into Spark's own `spark-defaults.conf`."""
 
 
 class SparkResource(LazyPySparkResource):

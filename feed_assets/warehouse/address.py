@@ -7,6 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pydantic import Field, field_validator
+
+from feed_assets.environment import Section
 from feed_assets.warehouse.port import Warehouse, WarehouseError
 
 VARIABLE = "FEED_ASSETS_WAREHOUSE"
@@ -14,6 +17,23 @@ VARIABLE = "FEED_ASSETS_WAREHOUSE"
 DUCKDB, POSTGRESQL, SNOWFLAKE = "duckdb", "postgresql", "snowflake"
 
 _NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class WarehouseSettings(Section):
+    """The warehouse of this installation."""
+
+    warehouse: str = Field("", validation_alias=VARIABLE, repr=False)
+    """The [warehouse](../warehouse.md): `duckdb:////directory/warehouse.db`, `postgresql://...` or `snowflake://...`; a
+    secret where it has a password.
+
+    Default: none.
+    """
+
+    @field_validator("warehouse")
+    @classmethod
+    def _is_warehouse(cls, url: str) -> str:
+        warehouse_kind(url)
+        return url
 
 
 def warehouse_kind(url: str) -> str:

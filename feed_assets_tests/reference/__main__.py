@@ -1,7 +1,7 @@
 """Writes the generated pages of `docs/reference`; with `--check`, says which pages are stale or missing in `nav`.
 
-Run `python -m feed_assets_tests.reference` after a change of an export, a command, a field of a source, or of their
-docstrings.
+Run `python -m feed_assets_tests.reference` after a change of an export, a command, a field of a source, a
+setting, or of their docstrings.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from feed_assets.blackboard.port import AlreadyExistsError, Blackboard
 from feed_assets.cli.installation import OWN_HOME
 from feed_assets.datasets.days import days_between
 from feed_assets.engine.jvm import make_default
+from feed_assets.environment import SettingsError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.publishing import publish_files
 from feed_assets.file_feed.wording import counted
@@ -51,7 +52,7 @@ from feed_assets.operations import explanation
 from feed_assets.operations.day_runs import Execute, PartitionResult, backfill, instance_at
 from feed_assets.operations.side_by_side import Load, execution
 from feed_assets.polling.poller import Poller, landing_by, open_index
-from feed_assets.resources.settings import AS_OF_FILE, Settings, SettingsError
+from feed_assets.resources.settings import AS_OF_FILE, Settings
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources.ledger import Landing
 from feed_assets.sources.loading import load_sources
