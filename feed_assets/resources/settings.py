@@ -102,15 +102,19 @@ class DataSettings(Section):
     def _absolute(cls, text: str) -> str:
         try:
             if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
-                check_location(text)
-                return text
-            return str(Path(text).expanduser().absolute())
+                check_location(text)  # the first check, because it shows no credentials
+            else:
+                text = str(Path(text).expanduser().absolute())
+            text.encode()
         except UnknownLocationError as error:
             raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
+        except UnicodeEncodeError:
+            raise SettingsError(f"FEED_ASSETS_BASE is {text!r}; it takes a path in UTF-8.") from None
         except RuntimeError:
             raise SettingsError(
                 f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
             ) from None
+        return text
 
 
 class StateSettings(Section):
@@ -210,7 +214,7 @@ class Settings:
         sources_directory: Path = Path(DEFAULT_SOURCES),
         first_day: date = DEFAULT_FIRST_DAY,
     ) -> Settings:
-        """Read the variables `FEED_ASSETS_...` of all sections. Each has a default.
+        """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         An empty variable means its default. Those of FEED_ASSETS_SOURCES and FEED_ASSETS_FIRST_DAY are
         `sources_directory` and `first_day`. Raises SettingsError, StoreError, WarehouseError or CatalogError: the

@@ -26,6 +26,7 @@ def state_url(text: str) -> URL:
     Raises StoreError for other URLs.
     """
     try:
+        text.encode()  # fails if a byte of the environment is no UTF-8
         url = make_url(text)
     except (ArgumentError, ValueError):
         url = URL.create("none")

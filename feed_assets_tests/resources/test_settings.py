@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from feed_assets.blackboard.location import local_directory
+from feed_assets.environment import Section
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed import parse_time
 from feed_assets.resources.settings import Settings, SettingsError
 from feed_assets.state.address import StoreError, sqlite_url
+from feed_assets_tests.reference.settings import HEADINGS
+
+VARIABLES = {
+    str(field.validation_alias): not field.repr
+    for sections in HEADINGS.values()
+    for section in sections
+    for field in section.model_fields.values()
+}
+"""Each variable of a section, and whether it is a secret."""
 
 
 def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch, tmp_path):
@@ -56,10 +69,69 @@ def test_a_base_with_one_slash_is_refused_or_the_directory_that_it_names(tmp_pat
         ("FEED_ASSETS_SCAN_SECONDS", "-1"),
         ("FEED_ASSETS_SENSOR_SECONDS", "½"),
         ("FEED_ASSETS_SENSOR_SECONDS", "1.5"),
+        # Python's or pydantic's own reading would take these.
+        ("FEED_ASSETS_SENSOR_SECONDS", "\uff13\uff10"),
+        ("FEED_ASSETS_SENSOR_SECONDS", " 30"),
+        ("FEED_ASSETS_SENSOR_SECONDS", "1_0"),
+        ("FEED_ASSETS_SCAN_SECONDS", "9" * 25),
+        ("FEED_ASSETS_SCAN_SECONDS", "9" * 5000),
+        ("FEED_ASSETS_SCAN_SECONDS", " "),
+        ("FEED_ASSETS_FIRST_DAY", "1574553600"),
+        ("FEED_ASSETS_FIRST_DAY", "2019-11-24T00:00:00"),
+        ("FEED_ASSETS_FIRST_DAY", "\uff12019-11-24"),
+        ("FEED_ASSETS_HOURLY", "yes"),
+        ("FEED_ASSETS_HOURLY", " "),
+        ("FEED_ASSETS_LOG_LEVEL", "info"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named_with_its_variable(variable, value):
     with pytest.raises(SettingsError, match=f"{variable} is '{value}'; it takes"):
+        Settings.from_environment({variable: value})
+
+
+def test_an_empty_variable_means_its_default():
+    assert Settings.from_environment(dict.fromkeys(VARIABLES, "")) == Settings.from_environment({})
+
+
+def test_only_the_given_environment_is_read_and_only_names_in_capitals(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    expected = Settings.from_environment({})
+    (tmp_path / ".env").write_text("FEED_ASSETS_LOG_LEVEL=DEBUG\n", encoding="utf-8")
+    monkeypatch.setenv("FEED_ASSETS_HOURLY", "1")
+
+    assert Settings.from_environment({name.lower(): "1" for name in VARIABLES}) == expected
+
+
+@pytest.mark.parametrize("url", ["hunter2", "x://hunter2", "x://u:hunter2\udcff@host:port/db", "x://[hunter2"])
+@pytest.mark.parametrize("variable", [name for name, is_secret in VARIABLES.items() if is_secret])
+def test_a_wrong_secret_is_in_no_message_and_in_no_trace(variable, url):
+    with pytest.raises(FeedAssetsError, match=variable) as refused:
+        Settings.from_environment({variable: url})
+
+    assert "hunter2" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_secret_that_pydantic_refuses_is_not_shown():
+    secret = "hunter2"
+
+    class Keys(Section):
+        key: int = Field(0, validation_alias="FEED_ASSETS_KEY", repr=False, description="a number")
+
+    with pytest.raises(SettingsError, match="FEED_ASSETS_KEY is wrong, and not shown: it takes a number") as refused:
+        Keys.read({"FEED_ASSETS_KEY": secret})
+
+    assert secret not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("FEED_ASSETS_BASE", "/data/\udcff", "takes a path in UTF-8"),
+        ("FEED_ASSETS_STATE", "postgresql://me:\udcff@host/db", "must be"),
+    ],
+)
+def test_a_byte_that_is_no_utf_8_is_an_error_of_the_variable(variable, value, says):
+    with pytest.raises(FeedAssetsError, match=f"{variable} .*{says}"):
         Settings.from_environment({variable: value})
 
 
