@@ -102,19 +102,15 @@ class DataSettings(Section):
     def _absolute(cls, text: str) -> str:
         try:
             if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
-                check_location(text)  # the first check, because it shows no credentials
-            else:
-                text = str(Path(text).expanduser().absolute())
-            text.encode()
+                check_location(text)
+                return text
+            return str(Path(text).expanduser().absolute())
         except UnknownLocationError as error:
             raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
-        except UnicodeEncodeError:
-            raise SettingsError(f"FEED_ASSETS_BASE is {text!r}; it takes a path in UTF-8.") from None
         except RuntimeError:
             raise SettingsError(
                 f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
             ) from None
-        return text
 
 
 class StateSettings(Section):
@@ -261,7 +257,12 @@ def _state(text: str, base: str, dagster_home: str | None) -> str:
     For a bucket, the file is in the Dagster home.
     """
     folder = local_directory(base) or Path(dagster_home or DEFAULT_HOME)
-    url = state_url(text or sqlite_url(folder / STATE_FILE))
+    try:
+        url = state_url(text or sqlite_url(folder / STATE_FILE))
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"The state database cannot be in {str(folder)!r}, which is not UTF-8: rename it, or set {STATE}."
+        ) from None
     if text and url.drivername == "sqlite":
         # Whoever names a file may name a link to it; in a base, others may have put a link there, which is refused.
         url = url.set(database=os.path.realpath(url.database or ""))
