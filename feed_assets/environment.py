@@ -6,6 +6,7 @@ room; all of them together (`resources.settings`); and variables of rooms that a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -13,6 +14,9 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from feed_assets.errors import FeedAssetsError
+
+# With PYDANTIC_SETTINGS_DEBUG, its messages for debugging hold all values, also secrets.
+logging.getLogger("pydantic_settings").setLevel(logging.INFO)
 
 
 class SettingsError(FeedAssetsError):

@@ -1,7 +1,7 @@
 """Requests to the Data Catalog of AWS Glue: tables with their partitions, in batches.
 
-Here: the API of Glue, its limits and its errors. Not here: which tables there should be (`tables`), and comparing
-(`reconciling`).
+Here: the API of Glue, its limits, its errors and its settings. Not here: which tables there should be (`tables`), and
+comparing (`reconciling`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mail over SMTP, and what the server says of each recipient.
+"""Mail over SMTP: its settings, and what the server says of each recipient.
 
 Not here: what a mail says (`messages`), and that it is sent once (`delivery`).
 """

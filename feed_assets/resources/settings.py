@@ -44,7 +44,7 @@ DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
 DEFAULT_FIRST_DAY = date(2020, 1, 1)
 LONGEST: Final = 10**9
-"""Seconds, 31 years. Much longer spans are no `timedelta`."""
+"""Seconds: 31 years. In 8,000 years, the time of the next scan is no date of Python's."""
 
 
 def _digits(text: str) -> str:
@@ -64,6 +64,11 @@ _Seconds = Annotated[int, BeforeValidator(_digits)]
 _Day = Annotated[date, BeforeValidator(_day)]
 _Switch = Annotated[bool, BeforeValidator({"0": False, "1": True}.get)]
 """pydantic also takes `yes`, `off` and the like."""
+
+
+def _seconds(variable: str, default: int, *, least: int) -> Any:
+    takes = f"a whole number of seconds from {least} to {LONGEST}"
+    return Field(default, validation_alias=variable, ge=least, le=LONGEST, description=takes)
 
 
 class DataSettings(Section):
@@ -127,21 +132,9 @@ class StateSettings(Section):
 class SensorSettings(Section):
     """How often sensors look, and how much runs print."""
 
-    sensor_seconds: _Seconds = Field(
-        30,
-        validation_alias="FEED_ASSETS_SENSOR_SECONDS",
-        ge=1,
-        le=LONGEST,
-        description=f"a whole number of seconds from 1 to {LONGEST}",
-    )
+    sensor_seconds: _Seconds = _seconds("FEED_ASSETS_SENSOR_SECONDS", 30, least=1)
     """How often sensors look."""
-    scan_seconds: _Seconds = Field(
-        600,
-        validation_alias="FEED_ASSETS_SCAN_SECONDS",
-        ge=0,
-        le=LONGEST,
-        description=f"a whole number of seconds from 0 to {LONGEST}",
-    )
+    scan_seconds: _Seconds = _seconds("FEED_ASSETS_SCAN_SECONDS", 600, least=0)
     """How often a scan for updates of other programs begins; 0: at each look."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", validation_alias="FEED_ASSETS_LOG_LEVEL", description="one of DEBUG, INFO, WARNING, ERROR, CRITICAL"

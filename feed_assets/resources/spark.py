@@ -1,6 +1,7 @@
 """One Spark session for each process, started on first use.
 
-Here: the session as a Dagster resource. Not here: its settings and its start (`engine.session`, `engine.buckets`).
+Here: the session as a Dagster resource, and its master. Not here: Spark's configuration and start
+(`engine.session`, `engine.buckets`).
 """
 
 from __future__ import annotations
