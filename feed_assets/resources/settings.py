@@ -1,8 +1,8 @@
 """The settings of an installation, from the environment, and the clock.
 
-Here: all sections as one object, and the sections of rooms that cannot have one, because they are libraries without
-pydantic (`blackboard`, `state`) or above this room (`sensors`). Not here: the other sections, each in its room; the
-rules of the pipelines, which the configuration of a run can change; settings of one partner (`sources`).
+Here: all sections as one object, and the sections of rooms that have none of their own: libraries without pydantic
+(`blackboard`, `state`) and rooms above this one (`sensors`). Not here: the other sections, each in its room; the rules
+of the pipelines, which the configuration of a run can change; settings of one partner (`sources`).
 """
 
 from __future__ import annotations
