@@ -44,7 +44,7 @@ DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
 DEFAULT_FIRST_DAY = date(2020, 1, 1)
 LONGEST: Final = 10**9
-"""Seconds: 31 years. In 8,000 years, the time of the next scan is no date of Python's."""
+"""Seconds: 31 years. A span of 8,000 years would end after the last date of Python."""
 
 
 def _digits(text: str) -> str:
