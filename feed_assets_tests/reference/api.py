@@ -46,7 +46,8 @@ def _name(module: ModuleType, name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value) and not issubclass(value, Exception):
         for member, found in vars(value).items():
             function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
-            if member.startswith(("_", "model_")) or not found.__doc__:
+            inherited = any(hasattr(base, member) for base in value.__bases__)  # described by the library of the base
+            if member.startswith(("_", "model_")) or inherited or not found.__doc__:
                 continue
             if isinstance(found, property):
                 yield f"    - `.{member}`: {first_paragraph(found.__doc__)}"
