@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 import feed_assets as fa
-from feed_assets.ads.partners import FIRST_DAY, partners_directory
+from feed_assets.ads.partners import partners_directory
 
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")
 """Columns that also a narrow terminal shows."""
@@ -45,7 +45,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     from feed_assets.ads.report import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
 
     _check(day, first, last)
-    settings = fa.Settings.from_environment(sources_directory=partners_directory(), first_day=FIRST_DAY)
+    settings = fa.Settings.from_environment(sources_directory=partners_directory())
     now = settings.clock.now()
     feed = fa.Feed(settings.blackboard.blackboard, figures.LOCATION)
     if day is None:
@@ -82,12 +82,6 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         fa.cli.say(f"Written: {output}")
 
 
-def _page(feed: fa.Feed, days: Sequence[str], now: datetime) -> bytes:
-    from feed_assets.ads.report.report_page import page  # noqa: PLC0415 - loads Jinja
-
-    return page(feed, days, now=now).encode()
-
-
 def _check(day: date | None, first: date | None, last: date | None) -> None:
     if day is not None and (first or last):
         raise click.BadParameter("give either one day or --from and --to.", param_hint="--date")
@@ -106,6 +100,12 @@ def _left_out(settings: fa.Settings) -> str:
     from feed_assets.ads.schemas import KINDS  # noqa: PLC0415 - as above
 
     return left_out(fa.load_sources(settings.sources_directory, KINDS))
+
+
+def _page(feed: fa.Feed, days: Sequence[str], now: datetime) -> bytes:
+    from feed_assets.ads.report.report_page import page  # noqa: PLC0415 - loads Jinja
+
+    return page(feed, days, now=now).encode()
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
