@@ -1,8 +1,8 @@
 """Pipelines that hand data to each other over a bucket: Dagster assets on Spark, published as File Feeds.
 
-`import feed_assets as fa` is all that a project needs: the names below, the expectations of audits in `fa.checks`, and
-the protocol without Dagster and Spark in `fa.file_feed`. Each is loaded when it is used. Everything else in the package
-may change with any version.
+`import feed_assets as fa` is all that a project needs: the names below, the expectations of audits in `fa.checks`, the
+protocol without Dagster and Spark in `fa.file_feed`, and what commands of a project print and take in `fa.cli`. Each is
+loaded when it is used. Everything else in the package may change with any version.
 """
 
 from typing import TYPE_CHECKING
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from feed_assets.lazy import loaded_when_used
 
 if TYPE_CHECKING:
-    from feed_assets import checks, file_feed
+    from feed_assets import checks, cli, file_feed
     from feed_assets.assets.checked_hours import Hourly, checked_hours
     from feed_assets.assets.cleaned import Judge, cleaned
     from feed_assets.blackboard.location import open_blackboard
     from feed_assets.datasets.declaration import FeedDeclaration, Figures
+    from feed_assets.engine.listed_files import fits_one_task
+    from feed_assets.engine.moments import within_days
+    from feed_assets.engine.queried_files import local_files
     from feed_assets.errors import FeedAssetsError
     from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, OPTIONAL, declared_feed, feed_metadata
     from feed_assets.file_feed.feed import Feed, Update, open_feed
@@ -59,15 +62,18 @@ __all__ = [
     "checked_hours",
     "checks",
     "cleaned",
+    "cli",
     "declared_feed",
     "deliveries",
     "feed_metadata",
     "file_feed",
+    "fits_one_task",
     "judge",
     "latest",
     "launched",
     "load_source",
     "load_sources",
+    "local_files",
     "missing",
     "open_blackboard",
     "open_feed",
@@ -77,12 +83,14 @@ __all__ = [
     "retrying",
     "unparsable",
     "verdicts",
+    "within_days",
 ]
 
 __getattr__ = loaded_when_used(
     __name__,
     {
         "checks": "feed_assets.checks",
+        "cli": "feed_assets.cli",
         "file_feed": "feed_assets.file_feed",
         "Hourly": "feed_assets.assets.checked_hours",
         "checked_hours": "feed_assets.assets.checked_hours",
@@ -91,6 +99,9 @@ __getattr__ = loaded_when_used(
         "open_blackboard": "feed_assets.blackboard.location",
         "FeedDeclaration": "feed_assets.datasets.declaration",
         "Figures": "feed_assets.datasets.declaration",
+        "fits_one_task": "feed_assets.engine.listed_files",
+        "within_days": "feed_assets.engine.moments",
+        "local_files": "feed_assets.engine.queried_files",
         "FeedAssetsError": "feed_assets.errors",
         "Feed": "feed_assets.file_feed.feed",
         "Update": "feed_assets.file_feed.feed",

@@ -1,5 +1,6 @@
-"""The worked example: how effective ads were, as pure Spark.
+"""The worked example: how effective ads were, as a project that uses the public API alone.
 
-Here: the columns, rules and results of ads and clicks, as pure functions. No other room on this level or below knows
-ads. Not here: Dagster, reading, writing, the clock, and calls that make Spark compute (`count`, `collect`, `cache`).
+Here: transforms as pure functions (`schemas`, `cleaning`, `effectiveness`), assets, expectations, partners, report and
+commands. No room below knows ads. Not here: parts that other projects need, too. Only the demo looks inside the
+package.
 """

@@ -1,6 +1,6 @@
 """Judging a day's ads and clicks: the rules besides those of every kind, and their order.
 
-Not here: the rules of every kind (`quality.judging`), and the views of a judged frame (`engine.judged_rows`).
+Not here: the rules of every kind (`fa.judge`).
 
 An event is also quarantined if its ad_id or its own id is missing, or its cost is unparsable or negative. A click is a
 duplicate (repeated click) if the same known user of the same source clicked the same ad at most `repeated_within`
@@ -15,26 +15,26 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
+import feed_assets as fa
 from feed_assets.ads.schemas import CLEAN_ADS, CLEAN_CLICKS
-from feed_assets.engine.moments import microseconds
-from feed_assets.quality.judging import Rule, check, deliveries, judge, missing, unparsable, verdicts
 
+MICROSECOND: Final = timedelta(microseconds=1)
 ONE_SECOND: Final = timedelta(seconds=1)
 
 
 def check_ads(events: DataFrame, day: date) -> DataFrame:
-    """The ads of a UTC day, or some of them, as `quality.judging.check` returns them: `judge_ads` takes them, too."""
-    return check(events, CLEAN_ADS, _ad_rules(), day=day)
+    """The ads of a UTC day, or some of them, as `fa.check` returns them: `judge_ads` takes them, too."""
+    return fa.check(events, CLEAN_ADS, _ad_rules(), day=day)
 
 
 def check_clicks(events: DataFrame, day: date) -> DataFrame:
     """Check clicks for `judge_clicks`, as `check_ads` checks ads."""
-    return check(events, CLEAN_CLICKS, _click_rules(), day=day)
+    return fa.check(events, CLEAN_CLICKS, _click_rules(), day=day)
 
 
 def judge_ads(events: DataFrame, *, day: date, earlier: DataFrame | None = None) -> DataFrame:
-    """The ads of a UTC day, each once, judged by `quality.judging.judge`: columns of `CLEAN_ADS`."""
-    return judge(events, CLEAN_ADS, _ad_rules(), day=day, earlier=earlier)
+    """The ads of a UTC day, each once, judged by `fa.judge`: columns of `CLEAN_ADS`."""
+    return fa.judge(events, CLEAN_ADS, _ad_rules(), day=day, earlier=earlier)
 
 
 def judge_clicks(
@@ -52,17 +52,22 @@ def judge_clicks(
     if repeated_within < timedelta():
         raise ValueError(f"repeated_within is {repeated_within}; it takes a duration of zero or more.")
     rules = _click_rules()
-    repeated = F.expr(f"_since_previous <= {microseconds(repeated_within)}L")
-    delivered = deliveries(events, CLEAN_CLICKS, rules, day=day, earlier=earlier)
-    return verdicts(_bursts(delivered), CLEAN_CLICKS, rules, [("repeated click", repeated)])
+    repeated = F.expr(f"_since_previous <= {repeated_within // MICROSECOND}L")
+    delivered = fa.deliveries(events, CLEAN_CLICKS, rules, day=day, earlier=earlier)
+    return fa.verdicts(_bursts(delivered), CLEAN_CLICKS, rules, [("repeated click", repeated)])
 
 
-def _ad_rules() -> list[Rule]:
-    return [missing("ad_id"), missing("impression_id"), unparsable("cost"), ("negative cost", F.expr("cost < 0"))]
+def _ad_rules() -> list[fa.Rule]:
+    return [
+        fa.missing("ad_id"),
+        fa.missing("impression_id"),
+        fa.unparsable("cost"),
+        ("negative cost", F.expr("cost < 0")),
+    ]
 
 
-def _click_rules() -> list[Rule]:
-    return [missing("ad_id"), missing("click_id")]
+def _click_rules() -> list[fa.Rule]:
+    return [fa.missing("ad_id"), fa.missing("click_id")]
 
 
 def _bursts(clicks: DataFrame) -> DataFrame:

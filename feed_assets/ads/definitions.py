@@ -1,6 +1,6 @@
 """The worked example as a project: how effective ads were. Dagster finds it as `feed_assets.definitions`.
 
-Here: its assets, checks, jobs and schedules. Not here: the parts that every project has (`project`).
+Here: its assets, checks, jobs and schedules. Not here: the parts that every project has (`fa.Project`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets import checks
+import feed_assets as fa
 from feed_assets.ads.assets.ad_catalog import ad_catalog
 from feed_assets.ads.assets.ad_effectiveness import ad_effectiveness
 from feed_assets.ads.assets.clean import HOURLY, clean_ads, clean_clicks
@@ -18,13 +18,6 @@ from feed_assets.ads.assets.rules import Rules
 from feed_assets.ads.expectations import for_clean, for_effectiveness
 from feed_assets.ads.partners import FIRST_DAY, partners_directory
 from feed_assets.ads.schemas import ADS, CLICKS, KINDS
-from feed_assets.assets.checked_hours import checked_hours
-from feed_assets.datasets.declaration import FeedDeclaration
-from feed_assets.feed_events.declarations import declared_feed
-from feed_assets.project.assembly import Project
-from feed_assets.resources.settings import Settings
-from feed_assets.schedules import process_yesterday
-from feed_assets.sources.loading import load_sources
 
 PROCESS_DAY = "process_day"
 JOBS = {
@@ -34,23 +27,25 @@ JOBS = {
 """The usual selections of assets, for people, schedules and scripts; sensors select assets themselves."""
 
 
-def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
+def build_definitions(settings: fa.Settings, **replaced: Any) -> dg.Definitions:
     """The definitions of an installation; `replaced` are resources that replace those of the settings, as in tests."""
-    sources = load_sources(settings.sources_directory, KINDS)
-    project = Project(settings, sources, note=left_out(sources))
+    sources = fa.load_sources(settings.sources_directory, KINDS)
+    project = fa.Project(settings, sources, note=left_out(sources))
     days = project.days
 
     make = {ADS.name: clean_ads, CLICKS.name: clean_clicks}
     fed = fed_kinds(sources, KINDS)
     hourly = HOURLY if settings.hourly else {}
     clean = [make[kind.name](sources, days, hourly.get(kind.name)) for kind in fed]
-    hours = [checked_hours(source, project.hours, hourly[source.kind]) for source in sources if source.kind in hourly]
-    audits = [checks.audit(asset, for_clean(_feed(asset))) for asset in clean]
+    hours = [
+        fa.checked_hours(source, project.hours, hourly[source.kind]) for source in sources if source.kind in hourly
+    ]
+    audits = [fa.checks.audit(asset, for_clean(_feed(asset))) for asset in clean]
     derived: list[dg.AssetsDefinition] = []
     if len(clean) == len(make):
         effectiveness = ad_effectiveness(days)
         derived = [effectiveness]
-        audits.append(checks.audit(effectiveness, for_effectiveness(_feed(effectiveness))))
+        audits.append(fa.checks.audit(effectiveness, for_effectiveness(_feed(effectiveness))))
 
     # A job without assets is left out. No job has only checks: Dagster 1.13 gives such a job no partitions.
     selections = {PROCESS_DAY: [*clean, *derived], "effectiveness": derived}
@@ -68,7 +63,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
         assets=[ad_catalog(), *hours, *clean, *derived],
         asset_checks=audits,
         jobs=jobs,
-        schedules=[process_yesterday(job, sources) for job in jobs if job.name == PROCESS_DAY],
+        schedules=[fa.process_yesterday(job, sources) for job in jobs if job.name == PROCESS_DAY],
         resources={"rules": Rules(), **replaced},
         domain="ads",
     )
@@ -76,12 +71,12 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
 
 def definitions_of_environment() -> dg.Definitions:
     """The definitions with the settings of the environment. Raises SettingsError and SpecError."""
-    return build_definitions(Settings.from_environment(sources_directory=partners_directory(), first_day=FIRST_DAY))
+    return build_definitions(fa.Settings.from_environment(sources_directory=partners_directory(), first_day=FIRST_DAY))
 
 
-def _feed(asset: dg.AssetsDefinition) -> FeedDeclaration:
-    declaration = declared_feed(asset.metadata_by_key[asset.key])
+def _feed(asset: dg.AssetsDefinition) -> fa.FeedDeclaration:
+    declaration = fa.declared_feed(asset.metadata_by_key[asset.key])
     if declaration is None:
-        message = f"{asset.key.to_user_string()} declares no feed: give it `metadata=feed_metadata(...)`."
+        message = f"{asset.key.to_user_string()} declares no feed: give it `metadata=fa.feed_metadata(...)`."
         raise dg.DagsterInvalidDefinitionError(message)
     return declaration

@@ -41,12 +41,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StructField, StructType
 
+import feed_assets as fa
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST
-from feed_assets.datasets.days import ONE_DAY
-from feed_assets.engine.jvm import estimated_bytes
-from feed_assets.engine.listed_files import ONE_TASK
-from feed_assets.engine.moments import between_midnights, microseconds, within
-from feed_assets.engine.spark_schemas import as_declared
 
 CONFIDENCE: Final = 0.95
 Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -64,6 +60,8 @@ CLICKS_AFTER: Final = "_clicks_after"
 SORTED: Final = "merge"
 """The hint for joins of sums. Spark would broadcast small sides instead, and each takes a job and a wait of its own."""
 
+ONE_DAY: Final = timedelta(days=1)
+MICROSECOND: Final = timedelta(microseconds=1)
 COUNTS: Final = [field.name for field in AD_EFFECTIVENESS if field.dataType == COUNT]
 MICROSECONDS_A_SECOND: Final = 1_000_000
 
@@ -103,14 +101,16 @@ def ads_with_shared_clicks(
             f"attribution_window is {attribution_window}; it takes more than zero and at most {ONE_DAY}, "
             "because a click is compared with the impressions of its own day and the day before."
         )
-    shown = ads.filter(within("event_time", day - ONE_DAY, days=3))
-    clicked = clicks.filter(within("event_time", day, days=2)).selectExpr("*", "xxhash64(source, click_id) AS _click")
+    shown = ads.filter(fa.within_days("event_time", day - ONE_DAY, days=3))
+    clicked = clicks.filter(fa.within_days("event_time", day, days=2))
+    clicked = clicked.selectExpr("*", "xxhash64(source, click_id) AS _click")
     explained = _by_name(shown, clicked, day).unionByName(_by_user(shown, clicked, attribution_window))
     impressions = _impressions(_shown_on(day, shown))
     per_ad = impressions.join(_clicks(explained, day), "ad_id", "full_outer")
-    shared = [CLICKS_BEFORE, CLICKS_AFTER]
-    declared = StructType([*AD_EFFECTIVENESS, *(StructField(name, LongType()) for name in shared)])
-    return as_declared(_figures(_enriched(per_ad, catalog)), declared)
+    # Nullable, so that a NULL in a required column stays for a check to find.
+    columns = [StructField(each.name, each.dataType, metadata=each.metadata) for each in AD_EFFECTIVENESS]
+    shared = [StructField(name, LongType()) for name in (CLICKS_BEFORE, CLICKS_AFTER)]
+    return _figures(_enriched(per_ad, catalog)).to(StructType([*columns, *shared]))
 
 
 def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
@@ -118,7 +118,7 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
 
     `_click` is a hash that identifies the click. An id has few impressions: at most one for each source and day.
     """
-    before, today, after = (within("event_time", each) for each in (day - ONE_DAY, day, day + ONE_DAY))
+    before, today, after = (fa.within_days("event_time", each) for each in (day - ONE_DAY, day, day + ONE_DAY))
     named = clicks.filter("impression_id IS NOT NULL").selectExpr("*", f"{today} AS _today")
     impression = f"struct(event_time, source, ad_id, user_id, {before} AS before, {after} AS after)"
     alike = F.expr(f"collect_list({impression}) AS _alike")
@@ -162,7 +162,7 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
     attributed = (
         events.selectExpr("*", f"last({impression}) IGNORE NULLS OVER ({so_far}) AS _last")
         .filter(f"_what = {CLICKED}")
-        .selectExpr("*", f"IF({ago} <= {microseconds(attribution_window)}L, _last, NULL) AS _seen")
+        .selectExpr("*", f"IF({ago} <= {attribution_window // MICROSECOND}L, _last, NULL) AS _seen")
         .selectExpr(
             "_seen.source",
             "_seen.impression_id",
@@ -192,15 +192,17 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
     """
     hashed = f"xxhash64({', '.join(key)}) AS _key"
     keys = clicks.selectExpr(hashed)
-    if estimated_bytes(ads) <= ONE_TASK and estimated_bytes(clicks) <= ONE_TASK:
+    if fa.fits_one_task(ads) and fa.fits_one_task(clicks):
         keys = keys.hint("shuffle_hash")
     return ads.selectExpr("*", hashed).join(keys, "_key", "left_semi").drop("_key")
 
 
 def _shown_on(day: date, ads: DataFrame) -> DataFrame:
-    """The ads of the day."""
-    of_day = within if estimated_bytes(ads) <= ONE_TASK else between_midnights
-    return ads.filter(of_day("event_time", day))
+    """The ads of the day. Of large days, Parquet's statistics leave out the rows of others."""
+    if fa.fits_one_task(ads):
+        return ads.filter(fa.within_days("event_time", day))
+    start, end = (f"TIMESTAMP '{each} 00:00:00Z'" for each in (day, day + ONE_DAY))
+    return ads.filter(f"event_time >= {start} AND event_time < {end}")
 
 
 def _impressions(ads: DataFrame) -> DataFrame:
@@ -220,9 +222,9 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
     """Per ad: the counts of the day's clicks, the median time to click, the hashes of shared clicks."""
-    today = within("clicked_at", day)
-    of_today = f"(shown_at IS NOT NULL AND {within('shown_at', day)})"
-    of_yesterday = f"(shown_at IS NOT NULL AND {within('shown_at', day - ONE_DAY)})"
+    today = fa.within_days("clicked_at", day)
+    of_today = f"(shown_at IS NOT NULL AND {fa.within_days('shown_at', day)})"
+    of_yesterday = f"(shown_at IS NOT NULL AND {fa.within_days('shown_at', day - ONE_DAY)})"
     impression = F.expr(f"IF({of_today}, struct(source, impression_id, shown_at), NULL) AS _impression")
     of_impression = (
         "min(clicked_at) AS _first",
@@ -232,7 +234,7 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
         f"bit_xor(IF({of_today} AND NOT {today}, _click, NULL)) AS {CLICKS_AFTER}",
     )
     clicked = "(_impression IS NOT NULL)"
-    after_midnight = f"({clicked} AND {within('_first', day + ONE_DAY)})"
+    after_midnight = f"({clicked} AND {fa.within_days('_first', day + ONE_DAY)})"
     delay = "greatest(unix_micros(_first) - unix_micros(_impression.shown_at), 0)"
     of_ad = (
         f"count_if({clicked}) AS clicks",

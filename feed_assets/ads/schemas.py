@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from feed_assets.sources.kinds import Kind
+import feed_assets as fa
 
 CLEAN_ADS_FEED: Final = "clean-ads/v1.0"
 CLEAN_CLICKS_FEED: Final = "clean-clicks/v1.0"
@@ -67,8 +67,8 @@ CLEAN_CLICKS: Final = StructType(
 )
 """Clicks, one row each, as published by `clean_clicks`."""
 
-ADS: Final = Kind.of_schema("ads", CLEAN_ADS, identifier="impression_id")
-CLICKS: Final = Kind.of_schema("clicks", CLEAN_CLICKS, identifier="click_id")
+ADS: Final = fa.Kind.of_schema("ads", CLEAN_ADS, identifier="impression_id")
+CLICKS: Final = fa.Kind.of_schema("clicks", CLEAN_CLICKS, identifier="click_id")
 KINDS: Final = (ADS, CLICKS)
 
 AD_CATALOG: Final = StructType(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import dagster as dg
 
@@ -18,21 +18,9 @@ def clean_lineage(sources: Iterable[Source]) -> dict[str, dg.TableColumnLineage]
 
     A source that declares no columns, because its files have a header, has no lineage.
     """
-    lineage: dict[str, list[tuple[dg.AssetKey, str]]] = {}
+    lineage: dict[str, list[dg.TableColumnDep]] = {}
     for source in sources:
         for column, expression in source.expressions.items():
             used = columns_in(expression, source.format.declared)
-            lineage.setdefault(column, []).extend((raw_key(source), name) for name in used)
-    return lineage_entry(lineage)
-
-
-def lineage_entry(lineage: Mapping[str, Iterable[tuple[dg.AssetKey, str]]]) -> dict[str, dg.TableColumnLineage]:
-    """The metadata entry for an asset: the assets and columns that each of its columns is computed from."""
-    return {
-        COLUMN_LINEAGE: dg.TableColumnLineage(
-            {
-                column: [dg.TableColumnDep(asset_key=key, column_name=name) for key, name in made_from]
-                for column, made_from in lineage.items()
-            }
-        )
-    }
+            lineage.setdefault(column, []).extend(dg.TableColumnDep(raw_key(source), name) for name in used)
+    return {COLUMN_LINEAGE: dg.TableColumnLineage(lineage)}

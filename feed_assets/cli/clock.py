@@ -62,7 +62,7 @@ class Span(click.ParamType[timedelta]):
 
 
 class DayParameter(click.ParamType[date]):
-    """A day of the calendar, `2019-11-24`."""
+    """The type of an argument or option: a day of the calendar, `2019-11-24`. The command gets a `date`."""
 
     name = "date"
 

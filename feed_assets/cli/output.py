@@ -40,12 +40,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def json_option(command: _Command) -> _Command:
-    """Give a command `--json`, as its parameter `as_json`."""
+    """Give a command the option `--json`: its parameter `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")(command)
 
 
 class OutputPath(click.Path):
-    """A file that a command writes, with one of these endings, in a directory that exists."""
+    """The type of an option: a file to write, with one of these endings (`.html`), in a directory that exists."""
 
     def __init__(self, *endings: str) -> None:
         super().__init__(path_type=Path, dir_okay=False)
@@ -62,7 +62,7 @@ class OutputPath(click.Path):
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write the file that an option names, whole or not at all: a full disk leaves the file before."""
+    """Write a file whole or not at all: on a full disk, an earlier file stays as it was."""
     target = path.resolve()
     if target.exists() and not target.is_file():  # a device, or a pipe
         target.write_bytes(content)

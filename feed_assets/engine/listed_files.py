@@ -20,6 +20,7 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import LongType, StructType
 
+from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.paths import to_read
 
 _LOG = "_spark_metadata"
@@ -51,6 +52,15 @@ def read_listed(
         listed = to_read(Path(folder).as_uri())
         frame = reader.option("recursiveFileLookup", "true").format(kind).load(listed)
     return frame.coalesce(1) if sum(sizes.values()) <= ONE_TASK else frame
+
+
+def fits_one_task(frame: DataFrame) -> bool:
+    """Whether the files that a frame is computed from are so small, up to 4 MiB, that one task reads them all.
+
+    Spark then joins without exchanges, and a broadcast would only add a job. Takes no job. False for a frame of unknown
+    size, such as one made from Python's rows, and for most joins.
+    """
+    return estimated_bytes(frame) <= ONE_TASK
 
 
 def row_count(spark: SparkSession, sizes: Mapping[str, int]) -> int:

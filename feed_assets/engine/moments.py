@@ -16,21 +16,15 @@ JSON_TIMES: Final = {
 """Options of Spark's JSON that keep microseconds; by itself it cuts them to milliseconds."""
 
 
-def within(column: str, day: date, *, days: int = 1) -> str:
-    """The condition that the TIMESTAMP column lies in the UTC day, or in the `days` days that begin with it.
+def within_days(column: str, first: date, *, days: int = 1) -> str:
+    """The condition, in SQL, that the TIMESTAMP column lies in a UTC day, or in `days` days from `first` on.
 
-    Spark writes a number into the code that it generates, and hands an array to it. So the array keeps the code equal
-    for all days, and Java compiles it once instead of each day anew.
+    The session's time zone does not change it. A warm Spark compiles it once for all days: Spark writes a number into
+    the code that it generates, but hands an array to it, so the code of all days is equal.
     """
-    starts = ", ".join(f"{_since_epoch(day + number * ONE_DAY)}L" for number in range(days))
+    starts = ", ".join(f"{_since_epoch(first + number * ONE_DAY)}L" for number in range(days))
     moment = f"unix_micros({column})"
     return f"array_contains(array({starts}), {moment} - pmod({moment}, {microseconds(ONE_DAY)}L))"
-
-
-def between_midnights(column: str, day: date) -> str:
-    """`within` the day, in a form with which Parquet leaves out rows. Its code is the day's own."""
-    start, end = (f"timestamp_micros({_since_epoch(each)}L)" for each in (day, day + ONE_DAY))
-    return f"{column} >= {start} AND {column} < {end}"
 
 
 def microseconds(duration: timedelta) -> int:

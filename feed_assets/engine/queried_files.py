@@ -17,8 +17,12 @@ from feed_assets.file_feed.wording import first_line
 
 
 @contextmanager
-def readable_files(update: Update) -> Iterator[list[str]]:
-    """Paths of the update's files for DuckDB. Its errors become a FeedError that names them and says what to do."""
+def local_files(update: Update) -> Iterator[list[str]]:
+    """Paths of the update's files on this machine, as long as the block runs. Files of a bucket are fetched.
+
+    For DuckDB, pandas or Polars. An error of DuckDB becomes a FeedError that names the files and says what to do.
+    Raises NotFoundError if a file is gone or has changed.
+    """
     with TemporaryDirectory() as folder:
         uris = fetch_update(update, Path(folder) / "files")
         try:

@@ -20,7 +20,7 @@ from feed_assets.blackboard.port import Blackboard, BlackboardError
 from feed_assets.datasets.declaration import FeedDeclaration, Figures
 from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import quoted_name, require_columns, rows_of
-from feed_assets.engine.queried_files import readable_files
+from feed_assets.engine.queried_files import local_files
 from feed_assets.file_feed.control import read_record, records
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed, Update
@@ -115,7 +115,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
         database = stack.enter_context(in_memory(temp_directory=spill))
         sides = []
         for side, update in enumerate(updates):
-            files = [Path(each) for each in stack.enter_context(readable_files(update))]
+            files = [Path(each) for each in stack.enter_context(local_files(update))]
             if (relation := rows_of(files)) is not None:
                 selected = _selected(database, figures, relation, files)
                 sides.append(f"SELECT {side}, {selected} FROM {relation}")  # noqa: S608 - quoted names

@@ -23,7 +23,6 @@ from feed_assets.late_data.inputs_read import inputs_read
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.staleness import staleness
 from feed_assets.late_data.sweeping import settled_days
-from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources.growth import GrowthKind, decide, rounded_growth
 from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedGraph, FeedNode
@@ -264,7 +263,8 @@ def _update(
     nobody_knows = record is None and status.state == "incomplete"
     before = _in_force_before(status.name, statuses, known)
     rows = record.facts.rows if record else None
-    counts = COUNTS if record and counts_what_was_read(record) else ("published",)
+    all_counts = record is not None and counts_what_was_read(record)
+    counts = ("read", "published", "quarantined", "duplicates") if all_counts else ("published",)
     return UpdateStory(
         name=status.name,
         state=status.state,

@@ -16,7 +16,7 @@ import duckdb
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.engine.fetched_files import fetch, with_uris
-from feed_assets.engine.queried_files import readable_files
+from feed_assets.engine.queried_files import local_files
 from feed_assets.file_feed.control import read_record, recorded_digests
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.file_feed.errors import FeedError
@@ -130,7 +130,7 @@ def _named(feed: Feed, day: str, name: str, newest: Update | None) -> Update | N
 
 
 def _of_update(name: str, state: str, update: Update) -> Iterator[SetAside]:
-    with readable_files(update) as files:
+    with local_files(update) as files:
         for counted in _by_reason(files):
             yield SetAside(name, update.partition, update.name, state, *counted)
 

@@ -57,7 +57,7 @@ DEFAULT_LOOKBACK_DAYS = 7
 class Project:
     """A project: the settings of this installation, and the sources of its records.
 
-    `feed-assets explain` and `report` print `note`, such as which assets this installation lacks, and why.
+    `feed-assets explain` prints `note`, such as which assets this installation lacks, and why.
     """
 
     settings: Settings

@@ -28,7 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.datasets.days import ONE_DAY
 from feed_assets.engine.judged_rows import BOOKKEEPING, RAISED, VERDICT, Verdict, with_reasons
-from feed_assets.engine.moments import within
+from feed_assets.engine.moments import within_days
 from feed_assets.engine.sql import quoted
 
 TODAY: Final = "today"
@@ -132,7 +132,7 @@ def _rules_of_every_kind(day: date) -> list[Rule]:
         "_malformed IS NOT NULL",
         "array_contains(_unparsable, 'event_time')",
         "event_time IS NULL",
-        f"NOT {within('event_time', day)}",
+        f"NOT {within_days('event_time', day)}",
     )
     return list(zip(OF_EVERY_KIND, map(F.expr, applies), strict=True))
 

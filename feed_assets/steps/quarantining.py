@@ -12,8 +12,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Observation, Row
 
 from feed_assets.engine.judged_rows import counted_reasons, quarantined_rows, reason_counts
-from feed_assets.engine.jvm import estimated_bytes
-from feed_assets.engine.listed_files import ONE_TASK
+from feed_assets.engine.listed_files import fits_one_task
 from feed_assets.engine.update_files import Written, write_files
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.errors import FeedError
@@ -65,7 +64,7 @@ def write_quarantine(
     elif refused.count:
         rows, observation = quarantined_rows(judged, refused.places), Observation()
         # Few records from many tasks: without a shuffle, a file for each task.
-        rows = rows if estimated_bytes(judged) <= ONE_TASK else rows.hint("rebalance")
+        rows = rows if fits_one_task(judged) else rows.hint("rebalance")
         written = write_files(rows.observe(observation, *reason_counts(judged)), kept.uri, "json")
         reasons = without_zeros(observation.get)
     if written.rows != refused.count:

@@ -20,8 +20,7 @@ from feed_assets.engine.judged_rows import (
     verdict_counts,
     with_places,
 )
-from feed_assets.engine.jvm import estimated_bytes
-from feed_assets.engine.listed_files import ONE_TASK
+from feed_assets.engine.listed_files import fits_one_task
 from feed_assets.engine.update_files import write_files
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.errors import FeedError
@@ -44,7 +43,7 @@ def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int) -> list[
         rows = Rows(read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={})
         return [Unstaged(claimed, written.files, replace(facts, rows=rows))]
     verdicts, counts = Observation(), verdict_counts(frame)
-    if estimated_bytes(frame) <= ONE_TASK:
+    if fits_one_task(frame):
         judged = frame.observe(verdicts, *counts, few_quarantined(frame))
     else:
         judged = with_places(frame).observe(verdicts, *counts, places_quarantined(frame.sparkSession))

@@ -1,6 +1,7 @@
 """Examples, links and commands in README, docs/ and CONTRIBUTING work as they are shown."""
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -157,15 +158,18 @@ def test_the_command_of_ones_own_prints_the_files_of_a_day(tmp_path, monkeypatch
     fa.publish_files(feed, "2024-01-01", [tmp_path / "revenue.csv"], now=datetime(2024, 1, 2, tzinfo=UTC), owner="t")
 
     done = CliRunner().invoke(names["files"], ["2024-01-01"])
+    as_json = CliRunner().invoke(names["files"], ["2024-01-01", "--json"])
     none = CliRunner().invoke(names["files"], ["2024-01-02"])
 
-    assert done.output.splitlines()[0].endswith("/revenue.csv")
+    (uri,) = json.loads(as_json.output)
+    assert uri.endswith("/revenue.csv")
+    assert done.output.splitlines() == ["file", uri]
     assert isinstance(none.exception, fa.FeedAssetsError)
 
 
 def test_every_name_of_the_package_that_a_page_shows_exists():
     for path, text in PAGES.items():
-        for dotted in set(re.findall(r"\bfa\.((?:checks\.|file_feed\.)?\w+)", text)):
+        for dotted in set(re.findall(r"\bfa\.((?:checks\.|cli\.|file_feed\.)?\w+)", text)):
             assert attrgetter(dotted)(fa) is not None, f"{path}: fa.{dotted}"
 
 

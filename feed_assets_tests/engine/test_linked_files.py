@@ -12,7 +12,7 @@ from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.port import InvalidKeyError, NotFoundError
 from feed_assets.engine.fetched_files import fetch_update
-from feed_assets.engine.queried_files import readable_files
+from feed_assets.engine.queried_files import local_files
 from feed_assets.engine.update_files import count_update, parquet_schema, read_updates
 from feed_assets.file_feed import Feed, publish_files, read_file, require_latest
 from feed_assets.sources.loading import load_source
@@ -57,7 +57,7 @@ def test_no_reader_of_an_update_follows_a_link_out_of_the_base(spark, tmp_path, 
         lambda: count_update(spark, update),
         lambda: parquet_schema(spark, update),
         lambda: fetch_update(update, tmp_path / "fetched"),
-        lambda: readable_files(update).__enter__(),
+        lambda: local_files(update).__enter__(),
         update.uris,
     ):
         with pytest.raises(InvalidKeyError, match=r"is reached over a symbolic link, to .*, and is not read"):
@@ -77,7 +77,7 @@ def test_a_link_inside_the_base_is_read_as_before(spark, tmp_path):
     update = require_latest(feed, now=NOW)
 
     assert [tuple(row) for row in read_updates(spark, [update], SCHEMA).collect()] == [(0,)]
-    with readable_files(update) as files:
+    with local_files(update) as files:
         assert len(files) == 1
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from feed_assets.ads.schemas import AD_CATALOG, CLEAN_ADS, KINDS
 from feed_assets.assets.external import raw_logs
 from feed_assets.engine.duckdb_sql import rows_of
-from feed_assets.engine.queried_files import readable_files
+from feed_assets.engine.queried_files import local_files
 from feed_assets.engine.update_files import MissingColumnError, UnreadableFormatError, count_update, read_updates
 from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import publish_files
@@ -288,7 +288,7 @@ def test_a_csv_file_of_a_standard_writer_is_read_value_by_value_by_spark_and_duc
 
     assert [tuple(row) for row in rows] == [("a1", value, "Ann"), ("a2", "x", value)]
     assert count_update(spark, update) == 2
-    with readable_files(update) as files, duckdb.connect() as database:
+    with local_files(update) as files, duckdb.connect() as database:
         relation = rows_of([Path(each) for each in files])
         assert database.execute(f"FROM {relation}").fetchall() == rows
 

@@ -46,7 +46,8 @@ def test_the_quarantine_of_a_rejected_update_is_kept_and_is_not_the_latest(shop)
 
 
 @pytest.mark.parametrize(
-    ("module", "limit", "value"), [(judged_rows, "FEW", 2), (judged_rows, "SHORT", 100), (writing, "ONE_TASK", 0)]
+    ("module", "limit", "value"),
+    [(judged_rows, "FEW", 2), (judged_rows, "SHORT", 100), (writing, "fits_one_task", lambda _: False)],
 )
 def test_many_or_long_records_of_small_or_large_days_are_quarantined_alike(shop, monkeypatch, module, limit, value):
     shop.land([*ads(40), *bad(3), ad("no-ad", ad=None), ad("umlaut", cost="?\u00fc")])

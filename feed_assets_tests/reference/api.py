@@ -1,4 +1,4 @@
-"""The page of the API: the names of `feed_assets`, `feed_assets.checks` and `feed_assets.file_feed`."""
+"""The page of the API: the names of `feed_assets` and of its parts `checks`, `cli` and `file_feed`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from feed_assets_tests.reference.docstrings import first_paragraph, strings_below
 
-FACES = ("feed_assets", "feed_assets.checks", "feed_assets.file_feed")
+FACES = ("feed_assets", "feed_assets.checks", "feed_assets.cli", "feed_assets.file_feed")
 HEAD = """\
 # Python
 
 These names are the API; everything else may change with any version. Projects write `import feed_assets as fa`, then
-`fa.Project`, `fa.checks.unique` or `fa.file_feed.history`. Each name is loaded when it is used. A parameter with `=...`
-has a default. The docstrings say more: `help(fa.Project)`.
+`fa.Project`, `fa.checks.unique`, `fa.cli.print_table` or `fa.file_feed.history`. Each name is loaded when it is used. A
+parameter with `=...` has a default. The docstrings say more: `help(fa.Project)`.
 """
 
 
@@ -46,7 +46,8 @@ def _name(module: ModuleType, name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value) and not issubclass(value, Exception):
         for member, found in vars(value).items():
             function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
-            if member.startswith(("_", "model_")) or not found.__doc__:
+            inherited = any(hasattr(base, member) for base in value.__bases__)  # described by the library of the base
+            if member.startswith(("_", "model_")) or inherited or not found.__doc__:
                 continue
             if isinstance(found, property):
                 yield f"    - `.{member}`: {first_paragraph(found.__doc__)}"

@@ -2,9 +2,9 @@
 
 import dagster as dg
 
+import feed_assets as fa
 from feed_assets.ads.assets.rules import GROUP
 from feed_assets.ads.schemas import AD_CATALOG, CATALOG_FEED
-from feed_assets.feed_events.declarations import feed_metadata
 
 
 def ad_catalog() -> dg.AssetSpec:
@@ -18,5 +18,5 @@ def ad_catalog() -> dg.AssetSpec:
         group_name=GROUP,
         kinds={"csv"},
         owners=["team:campaigns"],
-        metadata=feed_metadata(CATALOG_FEED, AD_CATALOG, identity=["ad_id"]),
+        metadata=fa.feed_metadata(CATALOG_FEED, AD_CATALOG, identity=["ad_id"]),
     )

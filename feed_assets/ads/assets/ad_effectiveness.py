@@ -7,16 +7,14 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, Observation
 
+import feed_assets as fa
 from feed_assets.ads.assets.effectiveness_lineage import effectiveness_lineage
 from feed_assets.ads.assets.figures import effectiveness_aggregates, effectiveness_figures
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
 from feed_assets.ads.effectiveness import ads_with_shared_clicks, shared_clicks
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, EFFECTIVENESS_FEED
-from feed_assets.assets.checked_hours import IO_MANAGER
-from feed_assets.datasets.declaration import Figures
-from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, OPTIONAL, feed_metadata
-from feed_assets.io_manager.observed import Observed
-from feed_assets.partitions.days import NEIGHBOURING_DAYS, NEXT_DAY
+
+IO_MANAGER = "file_feed"
 
 
 def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
@@ -24,22 +22,22 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
 
     @dg.asset(
         ins={
-            "clean_ads": dg.AssetIn(partition_mapping=NEIGHBOURING_DAYS, metadata={CONTEXT: True}),
-            "clean_clicks": dg.AssetIn(partition_mapping=NEXT_DAY),
-            "ad_catalog": dg.AssetIn(input_manager_key=IO_MANAGER, metadata={OPTIONAL: True}),
+            "clean_ads": dg.AssetIn(partition_mapping=fa.NEIGHBOURING_DAYS, metadata={fa.CONTEXT: True}),
+            "clean_clicks": dg.AssetIn(partition_mapping=fa.NEXT_DAY),
+            "ad_catalog": dg.AssetIn(input_manager_key=IO_MANAGER, metadata={fa.OPTIONAL: True}),
         },
         partitions_def=partitions,
         io_manager_key=IO_MANAGER,
         group_name=GROUP,
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
-        metadata=feed_metadata(
+        metadata=fa.feed_metadata(
             EFFECTIVENESS_FEED,
             AD_EFFECTIVENESS,
             identity=["ad_id"],
             audited=True,
             warehouse="ad_effectiveness",
-            figures=Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)),
+            figures=fa.Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)),
         ),
         description=(
             "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "
@@ -55,7 +53,7 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         clean_ads: DataFrame,
         clean_clicks: DataFrame,
         ad_catalog: DataFrame,
-    ) -> Observed:
+    ) -> fa.Observed:
         rows = ads_with_shared_clicks(
             clean_ads,
             clean_clicks,
@@ -67,9 +65,9 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
 
         def metadata() -> dict[str, Any]:
             found = summary.get
-            return {**effectiveness_figures(found), **effectiveness_lineage(), BOUNDARY: _boundary(found)}
+            return {**effectiveness_figures(found), **effectiveness_lineage(), fa.BOUNDARY: _boundary(found)}
 
-        return Observed(rows.observe(summary, *effectiveness_aggregates(), *shared_clicks()), metadata)
+        return fa.Observed(rows.observe(summary, *effectiveness_aggregates(), *shared_clicks()), metadata)
 
     return ad_effectiveness
 

@@ -1,4 +1,4 @@
-"""The assets clean ads and clean clicks. Not here: their rules (`ads.cleaning`), and the factory (`assets.cleaned`)."""
+"""The assets clean ads and clean clicks. Not here: their rules (`ads.cleaning`), and the factory (`fa.cleaned`)."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -6,23 +6,20 @@ from datetime import date, timedelta
 import dagster as dg
 from pyspark.sql import DataFrame
 
+import feed_assets as fa
 from feed_assets.ads.assets.fed_kinds import left_out
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
 from feed_assets.ads.cleaning import check_ads, check_clicks, judge_ads, judge_clicks
 from feed_assets.ads.schemas import ADS, CLEAN_ADS, CLEAN_ADS_FEED, CLEAN_CLICKS, CLEAN_CLICKS_FEED, CLICKS
-from feed_assets.assets.checked_hours import Hourly
-from feed_assets.assets.cleaned import cleaned
-from feed_assets.feed_events.declarations import feed_metadata
-from feed_assets.sources.spec import Source
 
 RULES = "rules"
 
-HOURLY = {ADS.name: Hourly(check_ads, CLEAN_ADS), CLICKS.name: Hourly(check_clicks, CLEAN_CLICKS)}
+HOURLY = {ADS.name: fa.Hourly(check_ads, CLEAN_ADS), CLICKS.name: fa.Hourly(check_clicks, CLEAN_CLICKS)}
 """How the records of each kind are checked hour by hour, in installations that do."""
 
 
 def clean_ads(
-    sources: Sequence[Source], partitions: dg.PartitionsDefinition, hourly: Hourly | None = None
+    sources: Sequence[fa.Source], partitions: dg.PartitionsDefinition, hourly: fa.Hourly | None = None
 ) -> dg.AssetsDefinition:
     """The ads shown on a day, each event once, ready to use."""
 
@@ -33,14 +30,14 @@ def clean_ads(
         "The ads shown on a day (UTC), one row for each impression, with checked types. Of a re-delivered event, the "
         "earliest record is kept. Records that cannot be used are in `quarantine/clean-ads` with their reasons."
     )
-    return cleaned(
+    return fa.cleaned(
         "clean_ads",
         ADS,
         sources,
         partitions,
         judge,
         hourly=hourly,
-        metadata=feed_metadata(CLEAN_ADS_FEED, CLEAN_ADS, identity=["source", "impression_id"], audited=True),
+        metadata=fa.feed_metadata(CLEAN_ADS_FEED, CLEAN_ADS, identity=["source", "impression_id"], audited=True),
         required_resource_keys={RULES},  # unused, but a run's configuration may have them
         description=_described(description, sources),
         group_name=GROUP,
@@ -49,7 +46,7 @@ def clean_ads(
 
 
 def clean_clicks(
-    sources: Sequence[Source], partitions: dg.PartitionsDefinition, hourly: Hourly | None = None
+    sources: Sequence[fa.Source], partitions: dg.PartitionsDefinition, hourly: fa.Hourly | None = None
 ) -> dg.AssetsDefinition:
     """The clicks of a day, each event once, repeated clicks collapsed."""
 
@@ -63,14 +60,14 @@ def clean_clicks(
         "Repeated clicks of one user on one ad count once. Records that cannot be used are in "
         "`quarantine/clean-clicks` with their reasons."
     )
-    return cleaned(
+    return fa.cleaned(
         "clean_clicks",
         CLICKS,
         sources,
         partitions,
         judge,
         hourly=hourly,
-        metadata=feed_metadata(CLEAN_CLICKS_FEED, CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
+        metadata=fa.feed_metadata(CLEAN_CLICKS_FEED, CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
         required_resource_keys={RULES},
         description=_described(description, sources),
         group_name=GROUP,
@@ -78,6 +75,6 @@ def clean_clicks(
     )
 
 
-def _described(description: str, sources: Sequence[Source]) -> str:
+def _described(description: str, sources: Sequence[fa.Source]) -> str:
     """The description, and the assets that this installation does not have."""
     return " ".join(filter(None, [description, left_out(sources)]))

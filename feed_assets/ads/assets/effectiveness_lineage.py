@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from feed_assets.assets.column_lineage import lineage_entry
-
 ADS = dg.AssetKey("clean_ads")
 CLICKS = dg.AssetKey("clean_clicks")
 CATALOG = dg.AssetKey("ad_catalog")
@@ -42,9 +40,11 @@ EFFECTIVENESS: Mapping[str, Mapping[dg.AssetKey, Sequence[str]]] = {
 
 def effectiveness_lineage() -> dict[str, dg.TableColumnLineage]:
     """The metadata entry for ad effectiveness."""
-    return lineage_entry(
-        {
-            column: [(key, name) for key, names in made_from.items() for name in names]
-            for column, made_from in EFFECTIVENESS.items()
-        }
-    )
+    return {
+        "dagster/column_lineage": dg.TableColumnLineage(
+            {
+                column: [dg.TableColumnDep(key, name) for key, names in made_from.items() for name in names]
+                for column, made_from in EFFECTIVENESS.items()
+            }
+        )
+    }

@@ -6,18 +6,17 @@ source, and effectiveness exists only with sources of both ads and clicks.
 
 from collections.abc import Iterable, Sequence
 
+import feed_assets as fa
 from feed_assets.ads.schemas import KINDS
-from feed_assets.sources.kinds import Kind
-from feed_assets.sources.spec import Source
 
 
-def fed_kinds(sources: Sequence[Source], kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+def fed_kinds(sources: Sequence[fa.Source], kinds: Iterable[fa.Kind]) -> tuple[fa.Kind, ...]:
     """The kinds that at least one source sends."""
     sent = {source.kind for source in sources}
     return tuple(kind for kind in kinds if kind.name in sent)
 
 
-def left_out(sources: Sequence[Source]) -> str:
+def left_out(sources: Sequence[fa.Source]) -> str:
     """A message: which assets have no source and do not exist, and what to do; empty if all exist."""
     fed = fed_kinds(sources, KINDS)
     missing = [kind.name for kind in KINDS if kind not in fed]

@@ -9,7 +9,6 @@ import dagster as dg
 from pyspark.sql import Column, functions
 
 from feed_assets.ads.assets import sketches
-from feed_assets.file_feed.wording import shortened
 
 TOP_ADS = 20
 LONGEST_NAME = 36
@@ -56,9 +55,13 @@ def _row(ad: Mapping[str, Any]) -> dict[str, str | int | float | None]:
         None if ad[name] is None else round(100 * ad[name], 2) for name in ("ctr", "ctr_low", "ctr_high")
     )
     return {
-        **{name: None if ad[name] is None else shortened(ad[name], LONGEST_NAME) for name in ("ad_id", "campaign_id")},
+        **{name: None if ad[name] is None else _shortened(ad[name]) for name in ("ad_id", "campaign_id")},
         **{name: ad[name] for name in ("impressions", "clicks")},
         "CTR, %": rate,
         "95 % interval": None if low is None else f"{low:.2f} - {high:.2f}",
         "cost": None if ad["cost"] is None else str(ad["cost"]),
     }
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+import feed_assets as fa
 from feed_assets.cli.installation import (
     BASE,
     HOME,
@@ -28,7 +29,7 @@ from feed_assets.cli.installation import (
     ready_to_compute,
     write_config,
 )
-from feed_assets.cli.output import print_blocks, print_table, print_text, print_title, progress
+from feed_assets.cli.output import print_blocks, print_text, print_title
 from feed_assets.processes.fork_server import start_loading
 from feed_assets.project.loading import EXAMPLE
 
@@ -46,14 +47,13 @@ def demo() -> None:
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
     from feed_assets.ads.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
-    from feed_assets.resources.settings import Settings  # noqa: PLC0415 - as above
 
     chosen = os.environ.get(BASE)
     os.environ[BASE] = chosen or str(demo_base())
     # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
     for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
         os.environ.pop(f"FEED_ASSETS_{name}", None)
-    settings = Settings.from_environment()
+    settings = fa.Settings.from_environment()
     ready_to_compute(settings)
     base = settings.base
     prepare_base(base)
@@ -68,7 +68,7 @@ def demo() -> None:
     exported = chosen and not os.environ.get("MAKELEVEL")
     with_base = "" if exported else f"{BASE}={shlex.quote(chosen or os.path.relpath(base))} "
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
-    teller = Teller(print_title, _say, _table, print_blocks, progress)
+    teller = Teller(print_title, _say, _table, print_blocks, fa.cli.progress)
     load = partial(load_definitions, EXAMPLE)
     Demo(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
@@ -97,4 +97,4 @@ def _say(line: str) -> None:
 
 def _table(rows: Sequence[dict[str, Any]]) -> None:
     header = list(rows[0]) if rows else []
-    print_table(header, [list(row.values()) for row in rows], empty="nothing")
+    fa.cli.print_table(header, [list(row.values()) for row in rows], empty="nothing")

@@ -24,13 +24,13 @@ from typing import Any
 
 import yaml
 
+import feed_assets as fa
 from feed_assets.ads.demo.daemon import MODULE
 from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving.landing_segments import Outcome, Place, land_segments
 from feed_assets.resources.settings import Clock
-from feed_assets.sources.loading import load_source
 
 STARTS_WITHIN = 60
 """Seconds."""
@@ -66,7 +66,7 @@ class RunningReceiver:
     def land(self, spark: Callable[[], Any], board: Blackboard, clock: Clock) -> list[Outcome]:
         """Land what the stopped receiver has taken."""
         journal = DiskSegments(self.folder / "journal")
-        place = Place(board, journal, [load_source(self.described, KINDS)], spark, clock.now)
+        place = Place(board, journal, [fa.load_source(self.described, KINDS)], spark, clock.now)
         return land_segments(place, journal.segments())
 
     def _ready(self) -> None:

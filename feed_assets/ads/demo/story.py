@@ -20,6 +20,7 @@ from typing import Any
 
 import dagster as dg
 
+import feed_assets as fa
 from feed_assets.ads.demo import logs
 from feed_assets.ads.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.ads.demo.pushing import RunningReceiver, receiver
@@ -35,14 +36,12 @@ from feed_assets.ads.schemas import (
     KINDS,
 )
 from feed_assets.blackboard.listing import list_all
-from feed_assets.blackboard.location import local_directory, open_blackboard
+from feed_assets.blackboard.location import local_directory
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard
 from feed_assets.cli.installation import OWN_HOME
 from feed_assets.datasets.days import days_between
 from feed_assets.engine.jvm import make_default
 from feed_assets.environment import SettingsError
-from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.publishing import publish_files
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.notices.keeping import kept_reports
@@ -52,12 +51,10 @@ from feed_assets.operations import explanation
 from feed_assets.operations.day_runs import Execute, PartitionResult, backfill, instance_at
 from feed_assets.operations.side_by_side import Load, execution
 from feed_assets.polling.poller import Poller, landing_by, open_index
-from feed_assets.resources.settings import AS_OF_FILE, Settings
+from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources.ledger import Landing
-from feed_assets.sources.loading import load_sources
 from feed_assets.sources.poll_spec import Poll
-from feed_assets.sources.spec import Source
 from feed_assets.state.store import Store
 
 AS_OF = "2019-12-01T06:00:00+00:00"
@@ -94,7 +91,7 @@ class NextSteps:
 def prepare_base(base: str) -> None:
     """Empty the base and fix its time. Raises SettingsError if it holds other data."""
     folder = local_directory(base)
-    board = open_blackboard(base)
+    board = fa.open_blackboard(base)
     if folder is None:
         keys = [entry.key for entry in list_all(board, "")]
         _require_demo(base, MARKER in keys or not keys)
@@ -122,7 +119,7 @@ class Demo:
     `load` loads the definitions in another process.
     """
 
-    settings: Settings
+    settings: fa.Settings
     definitions: dg.Definitions
     load: Load
     home: Path
@@ -155,8 +152,8 @@ class Demo:
 
     def _publish_catalog(self, instance: dg.DagsterInstance) -> None:
         self.tell.step("Others publish the ad catalog")
-        feed = Feed(self._board, CATALOG_FEED)
-        update = publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
+        feed = fa.Feed(self._board, CATALOG_FEED)
+        update = fa.publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
         self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without Dagster.")
         # Dagster shows an asset as out of date if it learns of an input later.
         runs = self._tick(instance)
@@ -248,12 +245,12 @@ class Demo:
         return self.settings.blackboard.blackboard
 
     @property
-    def _feed(self) -> Feed:
-        return Feed(self._board, EFFECTIVENESS_FEED)
+    def _feed(self) -> fa.Feed:
+        return fa.Feed(self._board, EFFECTIVENESS_FEED)
 
     @property
-    def _sources(self) -> tuple[Source, ...]:
-        return load_sources(self.settings.sources_directory, KINDS)
+    def _sources(self) -> tuple[fa.Source, ...]:
+        return fa.load_sources(self.settings.sources_directory, KINDS)
 
     def _land(self, delivery: Path) -> None:
         from feed_assets.sources.landing import land  # noqa: PLC0415 - loads Spark

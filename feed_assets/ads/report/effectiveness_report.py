@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import sqrt
 from typing import Any
 
 import duckdb
 
+import feed_assets as fa
 from feed_assets.ads.effectiveness import wilson_interval
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
-from feed_assets.datasets.days import days_between, is_day
-from feed_assets.engine.queried_files import readable_files
-from feed_assets.file_feed.feed import Feed, Update
-from feed_assets.file_feed.scanning import latest_of_all
 
 LOCATION = EFFECTIVENESS_FEED
 TOP_ADS = 20
@@ -52,13 +49,13 @@ class DayFigures:
     orphan_clicks: int
 
 
-def day_figures(feed: Feed, *, now: datetime, first: str = "", last: str | None = None) -> list[DayFigures]:
+def day_figures(feed: fa.Feed, *, now: datetime, first: str = "", last: str | None = None) -> list[DayFigures]:
     """The totals of every day from `first` to `last` with a valid update of ad effectiveness."""
-    updates = latest_of_all(feed, now=now, first=first, last=last)
+    updates = fa.file_feed.latest_of_all(feed, now=now, first=first, last=last)
     return [figures_of(day, update) for day, update in sorted(updates.items())]
 
 
-def top_ads(update: Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
+def top_ads(update: fa.Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
     """The ads with the most impressions, as rows with the columns of the feed."""
     return _query(update, _TOP, top=top)
 
@@ -81,8 +78,18 @@ def totals(days: Sequence[DayFigures]) -> DayFigures:
 
 def days_without_figures(partitions: Collection[str]) -> list[str]:
     """The days missing between the first and the last of these partitions, without those whose names are no days."""
-    days = [date.fromisoformat(name) for name in partitions if is_day(name)]
-    return [day for day in days_between(min(days), max(days)) if day not in partitions] if days else []
+    days = [day for name in partitions if (day := _day(name)) is not None]
+    length = (max(days) - min(days)).days if days else 0
+    between = (str(min(days) + timedelta(days=offset)) for offset in range(length))
+    return [name for name in between if name not in partitions]
+
+
+def _day(name: str) -> date | None:
+    try:
+        day = date.fromisoformat(name)
+    except ValueError:
+        return None
+    return day if str(day) == name else None
 
 
 def days_picture(days: Sequence[DayFigures]) -> bytes:
@@ -116,7 +123,7 @@ def _digits(share: float) -> int:
     return next((digits for digits in (2, 4) if 100 * share >= 10 ** (1 - digits) or share == 0), 6)
 
 
-def figures_of(day: str, update: Update) -> DayFigures:
+def figures_of(day: str, update: fa.Update) -> DayFigures:
     """The totals of one update of ad effectiveness."""
     (sums,) = _query(update, _DAY) or [{"impressions": 0, "clicks": 0, "orphan_clicks": 0, "cost": None, "ads": 0}]
     return _rated(
@@ -139,10 +146,10 @@ def _rated(
     return DayFigures(day, update, ads, impressions, clicks, ctr, low, high, cost, orphan_clicks)
 
 
-def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any]]:
+def _query(update: fa.Update, sql: str, **parameters: object) -> list[dict[str, Any]]:
     if not update.files:
         return []
-    with readable_files(update) as files, duckdb.connect() as connection:
+    with fa.local_files(update) as files, duckdb.connect() as connection:
         result = connection.execute(sql, {"files": files, **parameters})
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]

@@ -14,6 +14,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+import feed_assets as fa
+from feed_assets.ads.report.accounting import account
 from feed_assets.ads.report.effectiveness_report import (
     DayFigures,
     days_without_figures,
@@ -23,9 +25,6 @@ from feed_assets.ads.report.effectiveness_report import (
     top_ads,
     totals,
 )
-from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.scanning import latest_of_all
-from feed_assets.operations.accounting import account
 
 TOP_ADS_OF_ONE_DAY = 20
 TOP_ADS_OF_SEVERAL_DAYS = 10
@@ -44,9 +43,9 @@ class DaySection:
         return max((ad["ctr_high"] or 0.0 for ad in self.ads), default=0.0) or 1.0
 
 
-def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
+def page(feed: fa.Feed, days: Sequence[str], *, now: datetime) -> str:
     """The report on these days as one HTML page. It names the days without an update between the first and the last."""
-    found = latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
+    found = fa.file_feed.latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
     updates = {day: update for day, update in sorted(found.items()) if day in days}
     top = TOP_ADS_OF_ONE_DAY if len(days) == 1 else TOP_ADS_OF_SEVERAL_DAYS
     figures = [figures_of(day, update) for day, update in updates.items()]

@@ -1,7 +1,6 @@
 """Account for published figures: records read, records left out, and rejected updates.
 
-Here: adding up the records of updates, from storage alone. Not here: the figures themselves
-(`ads.effectiveness_report`).
+Here: adding up the records of updates, from storage alone. Not here: the figures (`effectiveness_report`).
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from feed_assets.file_feed.control import records
-from feed_assets.file_feed.feed import Feed, Update
-from feed_assets.file_feed.record import FeedInput, Record
+import feed_assets as fa
 
 COUNTS = ("read", "published", "quarantined", "duplicates")
 TURNED_AWAY = ("rejected", "invalidated")
@@ -45,7 +42,7 @@ class Accounting:
     setbacks: Sequence[Setback]
 
 
-def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
+def account(feed: fa.Feed, updates: Mapping[str, fa.Update]) -> Accounting:
     """Add up the rows of the updates' inputs of the same day. List rejected and invalidated updates of all these feeds.
 
     `updates` are updates of `feed` by partition. Costs a LIST and a few GETs for each day and feed.
@@ -56,12 +53,12 @@ def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
     setbacks: list[Setback] = []
     for day, update in sorted(updates.items()):
         partition = day or None  # "" stands for a feed without partitions
-        own = records(feed, partition)
+        own = fa.file_feed.records(feed, partition)
         setbacks += _setbacks(feed, day, own)
         record = next((each for each in own if each.update == update.name), None)
         for source in _inputs_of_the_day(record, partition):
-            upstream = Feed(feed.blackboard, source.feed)
-            known = records(upstream, partition)
+            upstream = fa.Feed(feed.blackboard, source.feed)
+            known = fa.file_feed.records(upstream, partition)
             setbacks += _setbacks(upstream, day, known)
             rows = next((each.facts.rows for each in known if each.update == source.update), None)
             if rows is None:
@@ -74,12 +71,16 @@ def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
     return Accounting(read, published, quarantined, duplicates, by_reason, tuple(unknown), tuple(setbacks))
 
 
-def _inputs_of_the_day(record: Record | None, partition: str | None) -> list[FeedInput]:
+def _inputs_of_the_day(record: fa.file_feed.Record | None, partition: str | None) -> list[fa.file_feed.FeedInput]:
     inputs = record.facts.inputs if record else ()
-    return [each for each in inputs if isinstance(each, FeedInput) and each.partition == partition and each.update]
+    return [
+        each
+        for each in inputs
+        if isinstance(each, fa.file_feed.FeedInput) and each.partition == partition and each.update
+    ]
 
 
-def _setbacks(feed: Feed, day: str, known: Sequence[Record]) -> list[Setback]:
+def _setbacks(feed: fa.Feed, day: str, known: Sequence[fa.file_feed.Record]) -> list[Setback]:
     return [
         Setback(day, feed.location, record.update, record.state, record.history[-1].reason)
         for record in known
