@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Server = TypeVar("Server", bound=LocalServer)
 
 
+pytest_plugins = ["feed_assets_tests.quick"]
+
 LESS_URGENT = 5
 """How much nicer, in the words of Unix, the processes without Spark's tests are: they get a third of its share."""
 
@@ -69,7 +71,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not session.config.option.collectonly:
         # Who is started in the background of a script ignores Ctrl-C, and so does all that it starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        use_quick_java()
+        if not session.config.option.quick:  # which starts no Java
+            use_quick_java()
         read_once()
         start_server()
 
