@@ -6,12 +6,8 @@ Here: which tests these are, and a guard so that none of them starts Spark or a 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
-
-STARTING = frozenset({"spark", "s3_server", "versitygw", "ceph", "dynalite", "server"})
-"""The fixtures that start Spark or a server. A test folder's own fixture `server` starts one, too."""
 
 SLOW = "slow: starts Spark or servers in processes of its own, or takes more than 5 seconds"
 
@@ -33,17 +29,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under `--quick`, leave out the tests that use Spark or a server, and those marked `slow`."""
+    """Under `--quick`, leave out the tests with a fixture that uses `slow_start`, and those marked `slow`."""
     if config.option.quick:
         config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
         items[:] = filter(_is_quick, items)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Skip a test whose parameter asks for a server while it runs, as `database` does for PostgreSQL."""
-    if request.config.option.quick and fixturedef.argname in STARTING:
-        pytest.skip(f"--quick starts no {fixturedef.argname}")
+@pytest.fixture(scope="session")
+def slow_start(request: pytest.FixtureRequest) -> None:
+    """For fixtures that start Spark or a server. A test that asks for one while it runs is skipped under `--quick`."""
+    if request.config.option.quick:
+        pytest.skip("--quick starts neither Spark nor a server")
 
 
 def forbid_under_quick(server: str) -> None:
@@ -53,4 +49,4 @@ def forbid_under_quick(server: str) -> None:
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    return STARTING.isdisjoint(getattr(item, "fixturenames", ())) and item.get_closest_marker("slow") is None
+    return "slow_start" not in getattr(item, "fixturenames", ()) and item.get_closest_marker("slow") is None
