@@ -12,7 +12,7 @@ ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 cluster: PORT = 7077
 
-.PHONY: help demo dev s3 cluster docs test chaos late lint bench audit hashes format clean
+.PHONY: help demo dev s3 cluster docs quick test chaos late lint bench audit hashes format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -46,7 +46,10 @@ docs: $(READY) ## build the documentation into build/docs; generated pages are w
 	@echo "To read it: $(BIN)/python -m http.server --directory build/docs --bind 127.0.0.1 8000"
 
 # Hundreds of processes load the package: each would compile it again where Python is told to keep no compiled modules.
-test: export PYTHONDONTWRITEBYTECODE =
+quick test: export PYTHONDONTWRITEBYTECODE =
+quick: $(READY) ## the tests without Spark, servers and long waits, in two processes; for each change
+	$(BIN)/python -m pytest --quick --quiet --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+
 test: $(READY) ## all tests, in three processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 

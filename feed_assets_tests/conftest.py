@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Server = TypeVar("Server", bound=LocalServer)
 
 
+pytest_plugins = ["feed_assets_tests.quick"]
+
 LESS_URGENT = 5
 """How much nicer, in the words of Unix, the processes without Spark's tests are: they get a third of its share."""
 
@@ -69,7 +71,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not session.config.option.collectonly:
         # Who is started in the background of a script ignores Ctrl-C, and so does all that it starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        use_quick_java()
+        if not session.config.option.quick:  # which starts no Java
+            use_quick_java()
         read_once()
         start_server()
 
@@ -85,7 +88,7 @@ def _own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
+def s3_server(slow_start: None) -> Iterator[str]:
     """The endpoint of a server of S3 in this process, with any credentials accepted and no bucket in it."""
     from moto.server import ThreadedMotoServer  # noqa: PLC0415 - slow to load, and few tests need it
 
@@ -112,7 +115,7 @@ def s3_client(s3_server: str) -> S3Client:
 
 
 @pytest.fixture(scope="session")
-def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
+def versitygw(slow_start: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
     """A real server of S3 that decides conditions as AWS does."""
     from feed_assets_tests.servers.versitygw import Versitygw  # noqa: PLC0415 - slow to load, and few tests need it
 
@@ -120,7 +123,7 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
 
 
 @pytest.fixture(scope="session")
-def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+def ceph(slow_start: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
     """A real server of S3 that departs from AWS: the RADOS gateway."""
     from feed_assets_tests.servers.ceph import Ceph  # noqa: PLC0415 - slow to load, and few tests need it
 
@@ -128,7 +131,7 @@ def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
 
 
 @pytest.fixture(scope="session")
-def dynalite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dynalite]:
+def dynalite(slow_start: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dynalite]:
     """A server of DynamoDB's protocol, in a process of its own."""
     from feed_assets_tests.servers.dynalite import Dynalite  # noqa: PLC0415 - slow to load, and few tests need it
 
@@ -152,7 +155,7 @@ def _running(server: type[Server], folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[str]:
+def server(slow_start: None) -> Iterator[str]:
     """The URL of a real PostgreSQL server, without a database."""
     from feed_assets_tests.state.server import postgresql  # noqa: PLC0415 - as above
 
@@ -182,7 +185,7 @@ def store(request: pytest.FixtureRequest) -> SizedStore:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(slow_start: None) -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
     from feed_assets.engine.buckets import JarsError, bucket_jars  # noqa: PLC0415 - as above
     from feed_assets.resources.spark import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none

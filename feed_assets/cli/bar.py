@@ -12,6 +12,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
+from rich.text import Text
 
 from feed_assets.cli.output import print_text, printable, terminal_width
 from feed_assets.cli.tables import wrapped
@@ -50,7 +51,7 @@ class TerminalBar:
         if line is not None and sys.stdout is not None and sys.stdout.isatty():
             # stdout is the same terminal: only the bar itself can print a line above it.
             for part in wrapped(printable(line), width=terminal_width(), indent="    "):
-                self._progress.console.print(part, markup=False, highlight=False, soft_wrap=True)
+                self._progress.console.print(Text(part), soft_wrap=True)
         elif line is not None:
             print_text(line)
         self._progress.advance(self._task, steps)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import click
 
 from feed_assets.blackboard.credentials import without_credentials
-from feed_assets.cli.output import complain
+from feed_assets.cli.output import complain, printable_lines
 from feed_assets.errors import INTERRUPTED, NO_SPACE, exit_code
 from feed_assets.processes.signals import lost_interrupts_repeated
 
@@ -37,20 +37,21 @@ def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[Non
     except Exception as error:
         code = exit_code(error)
         if debug and (code is not None or isinstance(error, click.ClickException)):
-            click.echo(without_credentials("".join(traceback.format_exception(error))), err=True, nl=False)
+            trace = "".join(traceback.format_exception(error))
+            click.echo(printable_lines(without_credentials(trace)), err=True, nl=False)
         if isinstance(error, click.ClickException):
-            raise _without_credentials(error) from None
+            raise _fit_to_show(error) from None
         if code is None:
             raise
         complain(f"Error: {message_of(error)}")
         ctx.exit(code)
 
 
-def _without_credentials(error: click.ClickException) -> click.ClickException:
-    """The error as it may be shown: click quotes the argument that it refuses, which may be a URL with a password."""
-    said = error.format_message()
-    shown = without_credentials(said)
-    if shown == said:
+def _fit_to_show(error: click.ClickException) -> click.ClickException:
+    """The error without passwords and control characters, which an argument or a name in the data may have."""
+    message = error.format_message()
+    shown = printable_lines(without_credentials(message))
+    if shown == message:
         return error
     return click.UsageError(shown, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(shown)
 

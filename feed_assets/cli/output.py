@@ -113,7 +113,7 @@ def print_table(
     for index, name in enumerate(header):
         cells = [row[index] for row in rows]
         texts = tuple(printable(_text(cell)) for cell in cells)
-        columns.append(TableColumn(name, texts, is_number=name in numbers or all(map(_is_number, cells))))
+        columns.append(TableColumn(printable(name), texts, is_number=name in numbers or all(map(_is_number, cells))))
     width = terminal_width()
     layout = laid_out(columns, width=None if width is None else width - len(indent), keep=keep)
     if layout.header:
@@ -168,6 +168,11 @@ def printable(text: str) -> str:
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
     )
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines: line ends stay, and tabs become spaces."""
+    return "\n".join(map(printable, text.expandtabs().split("\n")))
 
 
 def quiet_option(command: click.Command) -> None:

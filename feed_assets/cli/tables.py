@@ -10,10 +10,11 @@ Here: the layout, from texts and a width to lines. Not here: printing (`output`)
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+from rich.cells import cell_len
 
 SHORT = 24
 """Texts up to this length are never broken. Longer texts are broken at spaces only."""
@@ -33,12 +34,12 @@ class TableColumn:
     @cached_property
     def width(self) -> int:
         """The width of its widest text."""
-        return max(map(text_width, (self.name, *self.texts)))
+        return max(map(cell_len, (self.name, *self.texts)))
 
     @property
     def is_prose(self) -> bool:
         """Whether it has texts that can be broken at spaces."""
-        return any(text_width(text) > SHORT and " " in text for text in self.texts)
+        return any(cell_len(text) > SHORT and " " in text for text in self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def laid_out(columns: Sequence[TableColumn], *, width: int | None, keep: Sequenc
 
 def field_lines(fields: Sequence[tuple[str, str]], *, width: int | None) -> list[str]:
     """Names and values, a pair a line. A long value continues on the next line, below itself."""
-    name_width = max((text_width(name) for name, _ in fields), default=0)
+    name_width = max((cell_len(name) for name, _ in fields), default=0)
     indent = " " * (name_width + len(GAP))
     lines = []
     for name, value in fields:
@@ -83,23 +84,16 @@ def field_lines(fields: Sequence[tuple[str, str]], *, width: int | None) -> list
 
 def wrapped(text: str, *, width: int | None, indent: str = "") -> list[str]:
     """The text as lines of at most `width`, broken at spaces only. Leading spaces stay; further lines are indented."""
-    if width is None or text_width(text) <= width or not text.strip():
+    if width is None or cell_len(text) <= width or not text.strip():
         return [text]
     words = text.split()
     lines = [text[: len(text) - len(text.lstrip(" "))] + words[0]]
     for word in words[1:]:
-        if text_width(lines[-1]) + 1 + text_width(word) <= width:
+        if cell_len(lines[-1]) + 1 + cell_len(word) <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(f"{indent}{word}")
     return lines
-
-
-def text_width(text: str) -> int:
-    """The number of terminal cells that a text takes."""
-    return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
-    )
 
 
 def _fits(columns: Sequence[TableColumn], width: int) -> bool:
@@ -124,8 +118,15 @@ def _table(columns: Sequence[TableColumn], *, below: Sequence[TableColumn] = (),
         lines.append(_line([column.texts[row] for column in columns], columns))
         for column in below:
             if text := column.texts[row]:
-                lines += wrapped(f"{INDENT}{column.name}: {text}", width=width, indent=f"{INDENT}  ")
+                lines += _below(column.name, text, width)
     return Layout(_line([column.name for column in columns], columns), tuple(lines))
+
+
+def _below(name: str, text: str, width: int | None) -> list[str]:
+    line = f"{INDENT}{name}: {text}"
+    if width is not None and cell_len(line) > width and cell_len(text) <= SHORT:
+        return [f"{INDENT}{name}:", f"{INDENT}  {text}"]
+    return wrapped(line, width=width, indent=f"{INDENT}  ")
 
 
 def _line(texts: Sequence[str], columns: Sequence[TableColumn]) -> str:
@@ -136,7 +137,7 @@ def _line(texts: Sequence[str], columns: Sequence[TableColumn]) -> str:
 
 
 def _padded(text: str, width: int, *, to_right: bool = False) -> str:
-    space = " " * (width - text_width(text))
+    space = " " * (width - cell_len(text))
     return f"{space}{text}" if to_right else f"{text}{space}"
 
 

@@ -18,6 +18,8 @@ from feed_assets_tests.servers.fault_proxy import CONTRACT
 from feed_assets_tests.servers.versitygw import Versitygw
 from feed_assets_tests.waiting import HANGS
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 KILLS = 24
 

@@ -51,6 +51,21 @@ def test_a_changed_row_whose_key_looks_like_a_comment_has_changed(run: Run, writ
     assert found["first_changed"] == [{"key": {"ad": "#1"}, "values": {"n": {"from": "5", "to": "6"}}}]
 
 
+def test_the_name_of_a_column_is_text_whatever_a_terminal_would_make_of_it(run: Run, written: Written, tmp_path: Path):
+    name = "\x1b]0;title\x07[red]"  # sets a terminal's title; not even click removes it where no terminal is
+    for value in ("5", "6"):
+        published(run, tmp_path / "f", written("a.csv", f"ad,{name}\n1,{value}\n"))
+    shown = [
+        run("feed", "diff", tmp_path / "f").output,
+        run("feed", "diff", tmp_path / "f", "--key", "ad").output,
+        run("feed", "diff", tmp_path / "f", "--key", "nothing", code=2).output,
+        run("--debug", "feed", "diff", tmp_path / "f", "--key", "nothing", code=2).output,
+    ]
+    for output in shown:
+        assert r"\x1b]0;title\x07[red]" in output
+        assert "\x1b" not in output
+
+
 def test_csv_that_is_not_in_the_dialect_is_named_where_it_is_published(run: Run, written: Written, tmp_path: Path):
     published(run, tmp_path / "f", written("a.csv", "ad,n\n1,5\n"))
     published(run, tmp_path / "f", written("a.csv", "ad,n\n1\n"))

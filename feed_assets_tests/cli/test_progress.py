@@ -14,10 +14,10 @@ THREE_STEPS = """
 from feed_assets.cli.output import progress
 with progress("steps", 3) as advance:
     for step in range(3):
-        advance(f"[b]step {step}[/b]")
+        advance(f"[b]step {step}[/b] :warning:")
 """
 ON_A_SCREEN = {**os.environ, "TERM": "xterm-256color"}
-LINES = "[b]step 0[/b]\n[b]step 1[/b]\n[b]step 2[/b]\n"
+LINES = "".join(f"[b]step {step}[/b] :warning:\n" for step in range(3))
 
 
 def shown(terminal: int) -> str:

@@ -14,6 +14,8 @@ from feed_assets_tests.harness import ADS, ALL, DAY, EFFECTIVENESS, ads, click
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.waiting import HANGS
 
+pytestmark = pytest.mark.slow
+
 BACKFILLED = "2019-11-21"
 """Before the sources' lookback, so that no sensor asks for it."""
 

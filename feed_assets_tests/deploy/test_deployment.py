@@ -22,6 +22,8 @@ from feed_assets_tests.dev import FREQUENT_DAEMON
 from feed_assets_tests.listening import listening
 from feed_assets_tests.state.server import SECRET, new_database, postgresql
 
+pytestmark = pytest.mark.slow
+
 DAYS = ("2019-11-29", "2019-11-30")
 BACKFILLED = ("orders", "refunds")
 PARTITIONS = [(name, day) for name in (*BACKFILLED, "totals") for day in DAYS]

@@ -14,6 +14,8 @@ import pytest
 from feed_assets.engine.class_archive import ArchiveError, archive_file, check_archive
 from feed_assets_tests.waiting import HANGS
 
+pytestmark = pytest.mark.slow
+
 START = """
 import sys
 from feed_assets.resources.spark import SparkResource

@@ -9,6 +9,8 @@ from feed_assets_tests.faults.killed_ticks import POINTS, QUEUE, kill_a_tick
 from feed_assets_tests.harness import ADS, CLICKS, DAY, days
 from feed_assets_tests.sensors.daemon import Daemon
 
+pytestmark = pytest.mark.slow
+
 LANDED = days(2)
 
 

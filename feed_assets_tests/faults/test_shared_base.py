@@ -39,6 +39,8 @@ from feed_assets_tests.faults import spark_writer
 from feed_assets_tests.faults.spark_writer import DAY, LOCATION, NOW
 from feed_assets_tests.waiting import HANGS
 
+pytestmark = pytest.mark.slow
+
 ANN, BEN, GROUP = 54_321, 54_322, 54_320
 
 

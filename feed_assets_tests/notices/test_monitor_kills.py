@@ -8,6 +8,8 @@ import pytest
 
 from feed_assets_tests.notices.monitor_kills import MISTAKES, judge
 
+pytestmark = pytest.mark.slow
+
 Judged = dict[str, tuple[list[str], Counter[str]]]
 
 

@@ -36,6 +36,8 @@ from feed_assets.resources.storage import BlackboardResource
 from feed_assets_tests.harness import AS_OF, DAY, Installation, failed_checks, messages, settings_below
 from feed_assets_tests.pipes import project
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 AUDITED = "audited_counts/v1.0"
 ROLE = "arn:aws:iam::123456789012:role/job"

@@ -9,6 +9,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def attack(*options: str) -> str:
     command = [sys.executable, "-m", "feed_assets_tests.polling.poll_kills", *options]

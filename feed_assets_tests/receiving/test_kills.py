@@ -13,6 +13,8 @@ from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.receiving.kills import LIGHT, attack, judge
 from feed_assets_tests.receiving.light import MISTAKES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("journal", "kills"), [("disk", 150), ("blackboard", 50)])
 def test_what_was_acknowledged_lands_once_however_often_the_receiver_or_the_power_fails(journal, kills):

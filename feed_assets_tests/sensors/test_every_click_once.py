@@ -18,6 +18,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,8 @@ from feed_assets_tests import harness
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.events import Ad, Click
 from feed_assets_tests.harness import ADS, CLICKS, EFFECTIVENESS, SHOP_ADS, SHOP_CLICKS, Installation
+
+pytestmark = pytest.mark.slow
 
 FIRST = date(2019, 11, 24)
 DAYS = [str(FIRST + timedelta(days=ahead)) for ahead in range(3)]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 import boto3
 
 from feed_assets_tests.listening import free_port
+from feed_assets_tests.quick import forbid_under_quick
 from feed_assets_tests.waiting import HANGS
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class LocalServer:
     def _run(self, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
         """Start a process that the kernel kills when this one ends; its output goes to a log beside the data."""
         # A session of its own: Ctrl-C on the terminal reaches only the caller, who stops the processes in order.
+        forbid_under_quick(self.name)
         guarded = ["setpriv", "--pdeathsig", "KILL", "--", *command]
         with self._log(Path(command[0]).name).open("ab") as log:
             process = subprocess.Popen(

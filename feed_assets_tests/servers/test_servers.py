@@ -28,6 +28,8 @@ from feed_assets_tests.servers.faulty import END
 from feed_assets_tests.servers.server import MissingServerError, S3Server
 from feed_assets_tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[2]
 
 

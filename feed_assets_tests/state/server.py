@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 
 from feed_assets_tests.listening import free_port
+from feed_assets_tests.quick import forbid_under_quick
 from feed_assets_tests.waiting import HANGS
 
 SECRET = "tiger-in-the-night"
@@ -29,6 +30,7 @@ SECRET = "tiger-in-the-night"
 @contextmanager
 def postgresql() -> Iterator[str]:
     """The URL of a server on 127.0.0.1, without a database: its user needs a password."""
+    forbid_under_quick("PostgreSQL")
     # Not below pytest's directories, which no other user may enter.
     with tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
         programs, user = _programs(Path(folder))

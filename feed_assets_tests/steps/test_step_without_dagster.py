@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 from feed_assets_tests.waiting import HANGS
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).parent / "without_dagster.py"
 RUN = """

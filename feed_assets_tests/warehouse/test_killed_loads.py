@@ -13,6 +13,8 @@ import pytest
 from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.state.server import new_database
 
+pytestmark = pytest.mark.slow
+
 KILLS = 30
 """At each statement of a load, of which it has 10 or 12, and as often at any time. Run `killing` for more."""
 

@@ -15,6 +15,8 @@ from feed_assets_tests.dev import ROOT
 from feed_assets_tests.waiting import until
 from feed_assets_tests.warm_runs.running import SUCCESS, Workers, running
 
+pytestmark = pytest.mark.slow
+
 SAVES = """
 import multiprocessing
 import time

@@ -28,6 +28,8 @@ from feed_assets_tests.warm_runs.running import (
     start_pool,
 )
 
+pytestmark = pytest.mark.slow
+
 MODULE = "feed_assets_tests.warm_runs.plain_project"
 
 

@@ -33,6 +33,8 @@ from feed_assets_tests.harness import (
 from feed_assets_tests.waiting import until
 from feed_assets_tests.warm_runs.running import CANCELED, FAILURE, SUCCESS, Workers, is_running, running
 
+pytestmark = pytest.mark.slow
+
 PROJECT = "feed_assets_tests.warm_runs.spark_project"
 FEEDS = {"clean_ads": ADS, "clean_clicks": CLICKS, "ad_effectiveness": EFFECTIVENESS}
 

@@ -12,6 +12,8 @@ from feed_assets_tests.servers.spark_cluster import SparkCluster
 from feed_assets_tests.waiting import until
 from feed_assets_tests.warm_runs.running import SUCCESS, Run, Workers, running
 
+pytestmark = pytest.mark.slow
+
 PROJECT = "feed_assets_tests.warm_runs.spark_project"
 NEVER = "100000"
 """Seconds until an idle worker gives its application back by itself."""

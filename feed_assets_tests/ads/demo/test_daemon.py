@@ -13,6 +13,8 @@ from dagster._core.test_utils import create_run_for_test
 from feed_assets.ads.demo.daemon import IN_THIS_PROCESS, MODULE, tick_sensors
 from feed_assets.operations.day_runs import instance_at
 
+pytestmark = pytest.mark.slow
+
 
 def test_runs_of_an_earlier_backfill_are_not_taken_for_those_of_the_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,8 @@ from feed_assets.resources.settings import Settings, SettingsError
 from feed_assets_tests.open_bandit import TOTALS
 from feed_assets_tests.waiting import HANGS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
 FIRST_DAY, SECOND_DAY, LATE, BROKEN = "2019-11-24", "2019-11-25", "2019-11-27", "2019-11-29"
