@@ -6,24 +6,19 @@ room; all of them together (`resources.settings`); and variables of rooms that a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from feed_assets.errors import FeedAssetsError
-
-# With PYDANTIC_SETTINGS_DEBUG, its messages for debugging hold all values, also secrets.
-logging.getLogger("pydantic_settings").setLevel(logging.INFO)
 
 
 class SettingsError(FeedAssetsError):
     """An environment variable has a wrong value; the message names the variable and the values it takes."""
 
 
-class Section(BaseSettings):
+class Section(BaseModel):
     """The variables of one room.
 
     Each field names its variable (`validation_alias`). The `description` completes "it takes ..." in the message about
@@ -32,22 +27,13 @@ class Section(BaseSettings):
     words.
     """
 
-    model_config = SettingsConfigDict(
-        case_sensitive=True, enable_decoding=False, extra="ignore", frozen=True, validate_default=False
-    )
-
-    @classmethod
-    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let only `read` look into the environment; a file `.env` is loaded by commands and by Dagster."""
-        return (sources["init_settings"],)
+    model_config = ConfigDict(frozen=True)
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The section in this environment; an empty variable means its default. Raises SettingsError."""
-        source = EnvSettingsSource(cls)
-        source.env_vars = {name: text for name, text in environment.items() if text}
         try:
-            return cls(**source())
+            return cls.model_validate({name: text for name, text in environment.items() if text})
         except ValidationError as error:
             variable = str(error.errors(include_url=False)[0]["loc"][0])
             (field,) = (each for each in cls.model_fields.values() if each.validation_alias == variable)

@@ -123,15 +123,6 @@ def test_a_secret_that_pydantic_refuses_is_not_shown():
     assert secret not in "".join(traceback.format_exception(refused.value))
 
 
-def test_no_secret_is_logged_for_debugging(monkeypatch, caplog):
-    monkeypatch.setenv("PYDANTIC_SETTINGS_DEBUG", "1")
-
-    with caplog.at_level("DEBUG"):
-        Settings.from_environment({"FEED_ASSETS_WAREHOUSE": "postgresql://me:hunter2@host/db"})
-
-    assert "hunter2" not in caplog.text
-
-
 def test_a_base_outside_utf_8_needs_a_state_database_elsewhere(tmp_path):
     base, state = "/data/\udcff", sqlite_url(tmp_path / "state.db")
 
