@@ -5,6 +5,7 @@ Here: its assets, checks, jobs and schedules. Not here: the parts that every pro
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -21,6 +22,7 @@ from feed_assets.ads.schemas import ADS, CLICKS, KINDS
 from feed_assets.assets.checked_hours import checked_hours
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.feed_events.triggers import trigger
 from feed_assets.project.assembly import Project
 from feed_assets.resources.settings import Settings
 from feed_assets.schedules import process_yesterday
@@ -43,12 +45,13 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     make = {ADS.name: clean_ads, CLICKS.name: clean_clicks}
     fed = fed_kinds(sources, KINDS)
     hourly = HOURLY if settings.hourly else {}
-    clean = [make[kind.name](sources, days, hourly.get(kind.name)) for kind in fed]
+    gate = trigger(settle=timedelta(0)) if settings.gate else {}
+    clean = [make[kind.name](sources, days, hourly.get(kind.name), gate) for kind in fed]
     hours = [checked_hours(source, project.hours, hourly[source.kind]) for source in sources if source.kind in hourly]
     audits = [checks.audit(asset, for_clean(_feed(asset))) for asset in clean]
     derived: list[dg.AssetsDefinition] = []
     if len(clean) == len(make):
-        effectiveness = ad_effectiveness(days)
+        effectiveness = ad_effectiveness(days, gate)
         derived = [effectiveness]
         audits.append(checks.audit(effectiveness, for_effectiveness(_feed(effectiveness))))
 

@@ -76,6 +76,7 @@ class Settings:
     the last two); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
     table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
     is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
+    If `gate`, the assets of the worked example have a trigger.
     A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
@@ -92,6 +93,7 @@ class Settings:
     warehouse: str = field(default="", repr=False)
     catalog: str = ""
     hourly: bool = False
+    gate: bool = False
     smtp: str = field(default="", repr=False)
     mail_from: str = ""
     mail_to: tuple[str, ...] = ()
@@ -108,7 +110,7 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, SMTP, MAIL_FROM, MAIL_TO and POLL_TABLE. The defaults of SOURCES and
+        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, GATE, SMTP, MAIL_FROM, MAIL_TO and POLL_TABLE. The defaults of SOURCES and
         FIRST_DAY are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
         CatalogError: the message names the variable and its values.
         """
@@ -130,6 +132,7 @@ class Settings:
             warehouse=warehouse,
             catalog=check_catalog(catalog, base) if (catalog := environment.get(CATALOG, "")) else "",
             hourly=_switch(environment, "HOURLY"),
+            gate=_switch(environment, "GATE"),
             smtp=_smtp(smtp, sender),
             mail_from=sender,
             mail_to=_addresses("FEED_ASSETS_MAIL_TO", environment.get("FEED_ASSETS_MAIL_TO", "")),

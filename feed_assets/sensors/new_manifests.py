@@ -24,6 +24,7 @@ from feed_assets.late_data.turns import Turns
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.flows import has_trigger
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
     TICK_SECONDS,
@@ -118,6 +119,7 @@ class _Tick:
             out_of_time=self._out_of_time,
             warn=self._warn,
             first=cursor.get("compare"),
+            among=lambda node: not has_trigger(self.feeds, node.location),
         )
         runs = run_requests("new_manifests", self.feeds, requests.put_on_record(), run_config)
         for note in requests.decided:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Observation
 
 from feed_assets.ads.assets.effectiveness_lineage import effectiveness_lineage
 from feed_assets.ads.assets.figures import effectiveness_aggregates, effectiveness_figures
+from feed_assets.ads.assets.clean import NO_GATE
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
 from feed_assets.ads.effectiveness import ads_with_shared_clicks, shared_clicks
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, EFFECTIVENESS_FEED
@@ -19,7 +20,9 @@ from feed_assets.io_manager.observed import Observed
 from feed_assets.partitions.days import NEIGHBOURING_DAYS, NEXT_DAY
 
 
-def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
+def ad_effectiveness(
+    partitions: dg.PartitionsDefinition, gate: Mapping[str, Any] = NO_GATE
+) -> dg.AssetsDefinition:
     """Impressions, clicks, click-through rate and cost of every ad, for each day on which it was shown."""
 
     @dg.asset(
@@ -33,14 +36,17 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         group_name=GROUP,
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
-        metadata=feed_metadata(
-            EFFECTIVENESS_FEED,
-            AD_EFFECTIVENESS,
-            identity=["ad_id"],
-            audited=True,
-            warehouse="ad_effectiveness",
-            figures=Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)),
-        ),
+        metadata={
+            **feed_metadata(
+                EFFECTIVENESS_FEED,
+                AD_EFFECTIVENESS,
+                identity=["ad_id"],
+                audited=True,
+                warehouse="ad_effectiveness",
+                figures=Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)),
+            ),
+            **gate,
+        },
         description=(
             "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "
             "was shown, so a day also reads the next day's clicks, and runs again when they arrive. The ads of the "
