@@ -1,5 +1,6 @@
-"""What is complete and good, and what may therefore start: slots, completeness, revisions, marks, the gate.
+"""What is complete and good, and what may therefore start. No Dagster, no Spark.
 
-No Dagster, no Spark. Not here: the calendars of slots (`datasets`), starting a run once (`starts`), and why raw data or
-an input has changed (`late_data`).
+Here: which slots of which datasets are complete, at which revision, and why not (`service`). Everything that decides is
+pure: the rule for one base slot (`completeness`), and the states of a dataset's slots (`slot_states`). Not here: what
+slots exist (`datasets`), and runs (`starts`).
 """
