@@ -39,34 +39,36 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
     installation = load_installation()
     flows, states = _known(installation)
     now = installation.settings.clock.now()
-    verdict = explain_flow(
-        installation.blackboard, flows, states, installation.sources, flow, partition, now=now
-    )
+    verdict = explain_flow(installation.blackboard, flows, states, installation.sources, flow, partition, now=now)
     if as_json:
         print_json(_plain(verdict))
         return
     say(f"Looked below {installation.settings.base}.")
     print_text(f"{verdict.case.flow} {partition} {verdict.sentence}", indent="    ")
+    click.echo()
     print_table(
-        ["stage", "holds", "why"], [(str(each.stage), MARKS[each.holds], each.why) for each in verdict.stages]
+        ["stage", "holds", "why"],
+        [(str(each.stage), MARKS[each.holds], each.why) for each in verdict.stages],
+        empty="",
     )
+    click.echo()
     print_table(
         ["input", "complete", "revision", "quality", "waits for"],
         [
             (str(each.slot), MARKS[each.complete], each.revision, str(each.quality), each.why or None)
             for each in verdict.case.inputs
         ],
+        empty="It reads nothing that has slots.",
     )
 
 
 def _known(installation: Installation) -> tuple[Flows, Dependencies]:
-    from feed_assets.dependencies.service import Dependencies  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - loads Dagster
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     settings = installation.settings
     flows = Flows.of(installation.feeds, installation.sources, settings.first_day)
-    return flows, Dependencies(Store(settings.state), installation.blackboard.uri(""), flows.datasets)
+    return flows, flows.states(Store(settings.state), installation.blackboard)
 
 
 def _plain(verdict: Verdict) -> dict[str, object]:

@@ -6,9 +6,9 @@ input has changed since the flow used it (`late_data`), and starting the flow on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -101,14 +101,14 @@ class Verdict:
         return f"may start: {self.case.behind}" if self.case.behind else "up to date"
 
 
-def decide(case: Case, trigger: Trigger, *, now: datetime, wall: datetime) -> Verdict:
-    """The stages of a case. `now` is the installation's time, by which slots end; `wall` is that of the machine."""
+def decide(case: Case, trigger: Trigger, *, now: datetime, lookback: timedelta) -> Verdict:
+    """The stages of a case. `now` is the installation's time; without `since`, `lookback` bounds first starts."""
     stages: list[StageAnswer] = []
     for stage, fault in (
-        (Stage.TIME, _too_early(case, trigger)),
+        (Stage.TIME, _too_early(case, trigger.since or (now - lookback).date())),
         (Stage.DATA, _data(case)),
         (Stage.QUALITY, _quality(case, trigger)),
-        (Stage.ONCE, _again(case, trigger, wall)),
+        (Stage.ONCE, _again(case, trigger, now)),
     ):
         if any(each.holds is False for each in stages):
             stages.append(StageAnswer(stage, None, ""))
@@ -117,11 +117,11 @@ def decide(case: Case, trigger: Trigger, *, now: datetime, wall: datetime) -> Ve
     return Verdict(case, tuple(stages))
 
 
-def _too_early(case: Case, trigger: Trigger) -> str:
-    """A first start before `since`; the flow has no other earliest time."""
-    if trigger.since is None or case.in_force or case.begins.date() >= trigger.since:
+def _too_early(case: Case, since: date) -> str:
+    """Why a slot that was never made does not start by itself at its age; a flow has no other earliest time."""
+    if case.in_force or case.begins.date() >= since:
         return ""
-    return f"its trigger starts slots from {trigger.since} on; a backfill makes earlier ones"
+    return f"its trigger starts slots from {since} on; `feed-assets backfill` makes earlier ones"
 
 
 def _data(case: Case) -> str:
@@ -154,17 +154,17 @@ def _accepts(accepted: Accepts, quality: Quality) -> bool:
             return quality is Quality.PASSED
 
 
-def _again(case: Case, trigger: Trigger, wall: datetime) -> str:
+def _again(case: Case, trigger: Trigger, now: datetime) -> str:
     """Why a flow that has a result does not run again now."""
     if not case.in_force or not case.behind:
         return ""
     if trigger.on_rerun is OnRerun.IGNORE:
         return f"update {case.in_force} stays, as the trigger ignores changes of inputs: {case.behind}"
     reopened = max((each.reopened for each in case.inputs if each.reopened), default=None)
-    if reopened is None or wall >= reopened + trigger.settle or reopened > wall + trigger.settle:
+    if reopened is None or now >= reopened + trigger.settle:
         return ""
-    at = (reopened + trigger.settle).astimezone(UTC)
-    return f"an input was reopened at {reopened:%H:%M:%S}; it runs again at {at:%H:%M:%S}, if no other is until then"
+    again = f"{reopened + trigger.settle:%Y-%m-%d %H:%M:%S}"
+    return f"an input was reopened at {reopened:%H:%M:%S}; it runs again from {again} on, if no other is until then"
 
 
 def _held_by(stage: Stage, case: Case, trigger: Trigger, now: datetime) -> str:
@@ -175,7 +175,7 @@ def _held_by(stage: Stage, case: Case, trigger: Trigger, now: datetime) -> str:
         case Stage.DATA:
             return f"{counted(sum(each.complete for each in case.inputs), 'input')} complete"
         case Stage.QUALITY:
-            taken = sorted({accepted_by(trigger, each) for each in case.inputs}) or ["any"]
+            taken = sorted({str(accepted_by(trigger, each)) for each in case.inputs}) or [str(Accepts.ANY)]
             return f"the flow takes {', '.join(taken)}"
         case Stage.ONCE:
             return case.behind or "nothing has changed since it ran"
@@ -187,10 +187,6 @@ def _name(given: InputState) -> str:
 
 def _first_of(reasons: Iterable[str]) -> str:
     """The first reasons, and how many more there are; "" if there is none."""
-    found = list(_limited(reasons))
+    found = list(reasons)
     shown = "; ".join(found[:SHOWN])
     return f"{shown}; and {len(found) - SHOWN} more" if len(found) > SHOWN else shown
-
-
-def _limited(reasons: Iterable[str]) -> Iterator[str]:
-    yield from reasons

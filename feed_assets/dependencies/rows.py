@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot, start_text
-from feed_assets.dependencies.completeness import NO_FACTS, BaseFacts, Number
+from feed_assets.dependencies.completeness import NEVER, NO_FACTS, BaseFacts, Number
 from feed_assets.dependencies.slot_states import BaseState, Change, RollUp, State, Totals
 from feed_assets.dependencies.tables import SlotRow
 
@@ -21,8 +21,10 @@ def row_of(slot: Slot, state: State) -> SlotRow:
     if isinstance(state, BaseState):
         facts = {name: value for name, value in state.facts._asdict().items() if value != _DEFAULTS[name]}
         stored = {"facts": facts, "accounted": state.accounted, "expected": state.expected, "flags": state.flags}
+        stored |= {"begun": state.begun} if state.begun != NEVER else {}
     else:
         stored = {"fresh": state.fresh, "balance": state.balance, "totals": state.totals}
+        stored |= {"begun": state.begun} if state.begun != NEVER else {}
     return SlotRow(
         slot.member, slot.grain.value, slot.start, state.revision, state.content, state.complete, _ENCODE(stored)
     )
@@ -32,10 +34,13 @@ def state_of(dataset: str, row: SlotRow) -> tuple[Slot, State]:
     """The state of a row, and its slot."""
     slot = Slot(dataset, row.member, Grain.named(row.grain), row.start)
     stored = json.loads(row.state)
+    begun = stored.get("begun", NEVER)
     if "totals" in stored:
         accounted, expected, filled, flags = stored["totals"]
         totals = Totals(accounted, expected, filled, tuple(flags))
-        roll_up = RollUp(row.revision, row.content, bool(row.complete), stored["fresh"], stored["balance"], totals)
+        roll_up = RollUp(
+            row.revision, row.content, bool(row.complete), stored["fresh"], stored["balance"], totals, begun
+        )
         return slot, roll_up
     facts = BaseFacts(**{name: _READERS.get(name, _same)(value) for name, value in stored["facts"].items()})
     state = BaseState(
@@ -46,6 +51,7 @@ def state_of(dataset: str, row: SlotRow) -> tuple[Slot, State]:
         stored["accounted"],
         stored["expected"],
         tuple(stored["flags"]),
+        begun,
     )
     return slot, state
 

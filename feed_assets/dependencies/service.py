@@ -17,7 +17,7 @@ from typing import Any, Final
 from feed_assets.datasets.containment import base_set
 from feed_assets.datasets.instants import instant_of, moment_of
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.answers import Answer, answer
+from feed_assets.dependencies.answers import Answer, answer, why_missing
 from feed_assets.dependencies.completeness import NEVER
 from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
 from feed_assets.dependencies.facts import Listed, Published
@@ -121,6 +121,12 @@ class Dependencies:
             states.windows.dataset.check(slot)
         return answer(states, slot)
 
+    def why(self, slot: Slot) -> str:
+        """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""
+        states = self._view(slot.dataset)
+        states.windows.dataset.check(slot)
+        return why_missing(states, slot)
+
     def refresh(self) -> None:
         """Take over what other processes have written. One query if there is nothing new."""
         with self._lock:
@@ -148,6 +154,13 @@ class Dependencies:
                 break
             after = read[-1].sequence
         return found[:limit]
+
+    def newest(self) -> int:
+        """The number of the newest event; 0 before the first."""
+        if not self._store.exists():
+            return 0
+        with self._store.reading() as connection:
+            return newest_number(connection, LOG)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait until there is an event after this number, of any base; False if none came in time."""

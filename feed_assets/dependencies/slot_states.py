@@ -35,7 +35,8 @@ REOPENED: Final = "reopened"
 class BaseState(NamedTuple):
     """A base slot. `revision` is 0 before the first completion.
 
-    `content` is the revision whose content the last complete one has: an older one, if the content is equal.
+    `content` is the revision whose content the last complete one has: an older one, if the content is equal. `begun` is
+    when a revision after the first began.
     `accounted`, `expected` and `flags` are those of the newest verdict.
     """
 
@@ -46,6 +47,7 @@ class BaseState(NamedTuple):
     accounted: int = 0
     expected: int | None = None
     flags: tuple[str, ...] = ()
+    begun: int = NEVER
 
 
 class Totals(NamedTuple):
@@ -66,6 +68,7 @@ class RollUp(NamedTuple):
     fresh: bool = False
     balance: int = 0
     totals: Totals = Totals()
+    begun: int = NEVER
 
 
 State = BaseState | RollUp
@@ -244,13 +247,17 @@ class Act:
                 fallen[slot] = reason
         for slot, reason in [*fallen.items()]:
             state = self.bases[slot]
-            facts = state.facts._replace(late=0, late_parts=0)
-            self.bases[slot] = state._replace(facts=facts, complete=False, revision=state.revision + 1)
+            facts = state.facts._replace(late=0, late_parts=0, revised=state.facts.content)
+            self.bases[slot] = state._replace(
+                facts=facts, complete=False, revision=state.revision + 1, begun=self.clock
+            )
             for above in self.windows.ancestors(slot):
                 roll_up = self._roll_up(above)
                 if roll_up.complete:
                     fallen[above] = reason
-                    self.roll_ups[above] = roll_up._replace(complete=False, revision=roll_up.revision + 1, fresh=False)
+                    revision = roll_up.revision + 1
+                    fell = roll_up._replace(complete=False, revision=revision, fresh=False, begun=self.clock)
+                    self.roll_ups[above] = fell
         return self._ranges(fallen)
 
     def _rise(self, verdicts: Mapping[Slot, Verdict]) -> None:
@@ -286,6 +293,8 @@ class Act:
             return shown
         revision = max(state.revision, 1)
         content = state.content if slot in self._equal and state.content else revision
+        if not state.revision:
+            shown = shown._replace(facts=shown.facts._replace(revised=shown.facts.content))
         done = shown._replace(complete=True, revision=revision, content=content)
         self._completed(slot, revision, content, found.flags, found.accounted, found.expected)
         return done

@@ -45,8 +45,7 @@ class Trigger:
     """What a flow waits for. Without a value of its own, `quality` is `passed` for inputs with checks, else `not_bad`.
 
     `settle` is how long no input may have been reopened before the flow runs again. `since` bounds first starts: slots
-    that begin before it start by backfill only; None means the day on which the trigger was first seen. Raises
-    TriggerError.
+    that begin before it start by backfill only; None means as far back as sensors look. Raises TriggerError.
     """
 
     quality: Accepts | None = None
@@ -56,7 +55,9 @@ class Trigger:
 
     def __post_init__(self) -> None:
         if self.settle < timedelta(0):
-            raise TriggerError(f"settle is {self.settle}: it is a duration of 0 or more, such as timedelta(minutes=10).")
+            raise TriggerError(
+                f"settle is {self.settle}: it is a duration of 0 or more, such as timedelta(minutes=10)."
+            )
 
     @classmethod
     def of(

@@ -25,9 +25,9 @@ def plan_stale(
 ) -> tuple[set[tuple[str, str]], str | None]:
     """Plan runs of stale partitions in the lookback and in `touched`, beginning with the feed `first`.
 
-    `among` says which feeds it is asked about. Compares at least one of them and plans at least one run, even if `out_of_time`. If a feed cannot be read, `warn` gets
-    a message and the other feeds go on. Returns the touched partitions that the next tick must check again, and the
-    feed for it to begin with; None if all were compared.
+    `among` says which feeds it is asked about. Compares at least one of them and plans at least one run, even if
+    `out_of_time`. If a feed cannot be read, `warn` gets a message and the other feeds go on. Returns the touched
+    partitions that the next tick must check again, and the feed for it to begin with; None if all were compared.
     """
     graph = requests.graph
     since = midnight(requests.now.date()) - timedelta(days=lookback_days)

@@ -167,7 +167,13 @@ class LateDays:
         sweep = self._sweeps[kind] = sweep_of(node.declaration.on(board), sources, now)
         try:
             yield from growth_decisions(
-                board, sources, node, now=now, start_at=start_at, sweep=sweep, comparing=self.comparing,
+                board,
+                sources,
+                node,
+                now=now,
+                start_at=start_at,
+                sweep=sweep,
+                comparing=self.comparing,
                 by_hour=self.by_hour,
             )
         except StillComparingError as error:

@@ -43,15 +43,11 @@ _ANSWERS: BoundedCache[tuple[str, ...], Any] = BoundedCache(REMEMBERED_ANSWERS)
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The raw files of a source's hour now. `content` is a digest of all that a run of the day would read for it.
-
-    `changed`: the update in force read other files of this hour.
-    """
+    """The raw files of a source's hour now. `content` is a digest of all that a run of the day would read for it."""
 
     files: int
     records: int | None
     content: str
-    changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,8 +339,7 @@ class _Day:
 
     def hours(self, source: str) -> dict[str, Hour]:
         """The hours of the source with raw files. The evening before belongs to the content of the first hour."""
-        read, current = self.baseline(source), self.raw[source].hours
-        before = read.hours if read is not None else {}
+        current = self.raw[source].hours
         evening_now = self._evening(source)
         context = inputs_digest([evening_now]) if evening_now is not None and evening_now.files else ""
         return {
@@ -352,7 +347,6 @@ class _Day:
                 hour.files,
                 hour.records,
                 f"{hour.digest}{context}" if name == min(current) else hour.digest,
-                changed=before.get(name) != hour,
             )
             for name, hour in current.items()
         }

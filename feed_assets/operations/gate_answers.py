@@ -7,13 +7,14 @@ Here: the answer for one partition, as the sensor `starts` would give it now. No
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.errors import FeedAssetsError
+from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
@@ -38,7 +39,9 @@ def explain_flow(
     """The gate's answer on a partition of the flow: an asset's name, or its feed's location. Raises NoFlowError."""
     feed = _flow(flows, name)
     if not flows.feeds.can_have(feed, partition):
-        raise NoFlowError(f"{partition!r} is not a partition of {flows.feeds.feeds[feed].name}: its slots are {_few(flows, feed)}.")
+        raise NoFlowError(
+            f"{partition!r} is not a partition of {flows.feeds.feeds[feed].name}: its slots are {_few(flows, feed)}."
+        )
     node = flows.feeds.feeds[feed]
     update = in_force_at(board, flows.feeds, [(feed, partition)], now=now)[feed, partition]
     behind = ""
@@ -52,7 +55,7 @@ def explain_flow(
         found = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
         behind = "; ".join(each.sentence() for each in found if each.due)
     case = flows.case(states, feed, partition, in_force=update, behind=behind)
-    return decide(case, flows.triggers[feed], now=now, wall=datetime.now(UTC))
+    return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
 
 
 def _flow(flows: Flows, name: str) -> str:

@@ -24,6 +24,7 @@ from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.triggers import TRIGGER
 from feed_assets.io_manager.manager import file_feed_io_manager
+from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions.days import are_utc_days, daily, hourly
 from feed_assets.processes.child import WARM_WORKER, end_with_parent
@@ -50,9 +51,6 @@ from feed_assets.warehouse.address import warehouse_kind
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
-
-DEFAULT_LOOKBACK_DAYS = 7
-"""The days for which sensors keep derived feeds up to date with their inputs, if no source says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,9 @@ class Project:
         interval, run_config = settings.sensor_seconds, settings.run_config
         yield late_growth(sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config)
         yield new_manifests(
-            lookback_days=max((source.lookback_days for source in sources), default=DEFAULT_LOOKBACK_DAYS),
+            sources,
+            first_day=settings.first_day,
+            lookback_days=lookback_days(sources),
             interval_seconds=interval,
             scan_seconds=settings.scan_seconds,
             run_config=run_config,
@@ -166,7 +166,7 @@ class Project:
                 sources,
                 self._cleaned(assets),
                 first_day=settings.first_day,
-                lookback_days=max((source.lookback_days for source in sources), default=DEFAULT_LOOKBACK_DAYS),
+                lookback_days=lookback_days(sources),
                 interval_seconds=interval,
                 run_config=run_config,
             )

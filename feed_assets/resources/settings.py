@@ -110,8 +110,8 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, GATE, SMTP, MAIL_FROM, MAIL_TO and POLL_TABLE. The defaults of SOURCES and
-        FIRST_DAY are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
+        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, GATE, SMTP, MAIL_FROM, MAIL_TO and POLL_TABLE. The defaults of SOURCES
+        and FIRST_DAY are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
         CatalogError: the message names the variable and its values.
         """
         base = _base(environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE)

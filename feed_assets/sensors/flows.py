@@ -6,33 +6,40 @@ a run (`starts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.calendars import Calendar
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import Grain
-from feed_assets.datasets.instants import day_of, instant_of, moment_of
+from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.instants import instant_of, moment_of
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.names import NO_MEMBER
-from feed_assets.datasets.slots import Slot
+from feed_assets.datasets.slots import Slot, parse_start
 from feed_assets.dependencies.gate import Case, InputState, Quality
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.trigger import Accepts, Trigger
 from feed_assets.feed_events.triggers import declared_trigger
-from feed_assets.partitions.slots import NoSlotsError, feed_dataset, slot_of
+from feed_assets.partitions.slots import NoSlotsError, feed_dataset, partition_of, slot_of
 from feed_assets.partitions.time_windows import time_window
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources.spec import Source
-from feed_assets.starts.graph import FeedNode
+from feed_assets.starts.graph import FeedNode, affected
+from feed_assets.state.event_log import Event
+from feed_assets.state.store import Store
 
 SOURCE_LEVEL = "source"
 """The level of the members of raw data: the sources of a kind."""
+
+_STATES: dict[tuple[str, str], Dependencies] = {}
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +83,26 @@ class Flows:
             )
         if trigger.quality is Accepts.PASSED and (unchecked := [n for n in read if not self.datasets[n].checked]):
             raise dg.DagsterInvalidDefinitionError(
-                f"{node.name} takes inputs that passed their checks, and {', '.join(unchecked)} has none: it would wait "
-                "for ever. Audit it, or use trigger(quality='not_bad')."
+                f"{node.name} takes inputs that passed their checks, and {', '.join(unchecked)} has none: it would "
+                "wait for ever. Audit it, or use trigger(quality='not_bad')."
             )
 
     def triggered(self, location: str) -> bool:
         """Whether the gate decides on this feed."""
         return location in self.triggers
+
+    def knows(self, location: str) -> bool:
+        """Whether the gate asks about this feed: a flow, or an input of one."""
+        return location in self.datasets
+
+    def states(self, store: Store, board: Blackboard) -> Dependencies:
+        """What is known of the slots of these datasets. A process keeps it in memory."""
+        url, base = str(store.url), board.uri("")
+        with _LOCK:
+            known = _STATES.get((url, base))
+            if known is None or known.datasets != self.datasets:
+                known = _STATES[url, base] = Dependencies(store, base, self.datasets)
+            return known
 
     def slot(self, feed: str, partition: str | None) -> Slot:
         """The slot of a partition of a feed."""
@@ -114,8 +134,8 @@ class Flows:
             quality=quality,
             optional=optional,
             checked=declared.checked,
-            why=answer.why,
-            reopened=answer.reopened,
+            why=states.why(slot),
+            reopened=answer.begun,
         )
 
 
@@ -133,11 +153,6 @@ def hour_of(kind: str, source: str, day: str, hour: str) -> Slot:
     """The base slot of a source's raw hour, `00` to `23` UTC."""
     moment = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(hours=int(hour))
     return Slot(raw_name(kind), source, Grain.HOUR, instant_of(moment))
-
-
-def day_of_raw(kind: str, day: str) -> Slot:
-    """The slot of a day of the raw data of a kind, of all its sources."""
-    return Slot(raw_name(kind), NO_MEMBER, Grain.DAY, day_of(date.fromisoformat(day)))
 
 
 def _raw_datasets(node: FeedNode) -> list[str]:
@@ -162,3 +177,22 @@ def _raw(sources: Sequence[Source], first_day: date) -> Iterator[Declared]:
         dataset = Dataset(raw_name(kind), Grain.HOUR.and_coarser, Hierarchy((SOURCE_LEVEL,), members))
         longest = max(source.buffer_hours for source in of_kind)
         yield Declared(dataset, Rule(Basis.ASSUMED, buffer=timedelta(hours=longest)))
+
+
+def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]]:
+    """The partitions of flows that read a slot of a feed which these events say to be completed or reopened."""
+    found: set[tuple[str, str]] = set()
+    for each in events:
+        name, grain = str(each.details["dataset"]), Grain.named(str(each.details.get("grain", "")) or Grain.WHOLE)
+        if (
+            name not in flows.feeds.feeds
+            or name not in flows.datasets
+            or grain is not flows.datasets[name].dataset.base
+        ):
+            continue
+        node, start = flows.feeds.feeds[name], parse_start(str(each.details["first"]), grain)[1]
+        for number in range(int(each.details["count"])):
+            slot = Slot(name, NO_MEMBER, grain, moved(grain, start, number))
+            partition = partition_of(flows.feeds.partitions(name), slot)
+            found |= {place for place in affected(flows.feeds, node, partition) if flows.triggered(place[0])}
+    return found

@@ -11,13 +11,14 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.datasets.days import is_day
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.facts import Listed
 from feed_assets.dependencies.gate import decide
 from feed_assets.dependencies.service import Dependencies
@@ -29,7 +30,7 @@ from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.flows import Flows, hour_of
+from feed_assets.sensors.flows import Flows, changed_places, hour_of
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources.spec import Source
@@ -68,9 +69,9 @@ def starts(
         for run_id in fail_dead_runs(context.instance):
             context.log.warning(f"Run {run_id} is marked as failed: its process is gone.")
         flows, board, store = Flows.of(feeds, sources, first_day), blackboard.blackboard, state.store
-        states = Dependencies(store, board.uri(""), flows.datasets)
+        states = flows.states(store, board)
         requests = requests_of_tick(context.instance, store, board, feeds, clock.now())
-        gate = _Gate(flows, states, clock.now())
+        gate = _Gate(flows, states, clock.now(), lookback_days)
         requests.held = gate.held
         raw = {kind: feeds.locations[key] for kind, key in clean_assets.items()}
         days = LateDays(
@@ -89,9 +90,10 @@ def starts(
         gate.take(decisions)
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
-        _, compare = plan_stale(
+        seen, touched = _touched(flows, states, cursor)
+        touched, compare = plan_stale(
             requests,
-            set(),
+            touched,
             lookback_days=lookback_days,
             out_of_time=lambda: time.monotonic() > deadline,
             warn=context.log.warning,
@@ -103,7 +105,7 @@ def starts(
         if logged != cursor.get("logged", ""):
             for line in requests.decided:
                 context.log.info(line)
-        content = {"resume": resume, "compare": compare, "logged": logged}
+        content = {"resume": resume, "compare": compare, "logged": logged, "events": seen, "touched": sorted(touched)}
         return dg.SensorResult(
             run_requests=runs,
             skip_reason=None if runs else _summary(requests),
@@ -120,26 +122,24 @@ class _Gate:
     flows: Flows
     states: Dependencies
     now: datetime
+    lookback_days: int
 
     def take(self, decisions: Iterable[SourceDecision]) -> None:
         """Record what raw data there is, and reopen the hours for which a day is processed again."""
-        decisions = list(decisions)
-        reopened: dict[str, list[Slot]] = {}
-        facts = []
-        for each in decisions:
-            for name, hour in each.hours.items():
-                slot = hour_of(each.source.kind, each.source.name, each.day, name)
-                facts.append(Listed(slot, hour.records, hour.files, hour.content))
-                if each.update and each.wanted and self._is_new(slot, hour.content):
-                    reopened.setdefault(each.sentence(), []).append(slot)
-        for reason, slots in reopened.items():
-            self.states.reopen(slots, reason=reason, now=datetime.now(UTC))
-        self.states.listed(facts, now=self.now)
         self.states.tick(self.now)
-
-    def _is_new(self, slot: Slot, content: str) -> bool:
-        answer = self.states.answer(slot)
-        return answer.complete and answer.content != content
+        hours = [
+            (each, hour_of(each.source.kind, each.source.name, each.day, name), hour)
+            for each in decisions
+            for name, hour in each.hours.items()
+        ]
+        facts = [Listed(slot, hour.records, hour.files, hour.content) for _, slot, hour in hours]
+        self.states.listed(facts, now=self.now)
+        reopened: dict[str, list[Slot]] = {}
+        for each, slot, _ in hours:
+            if each.update and each.wanted and self.states.answer(slot).grown:
+                reopened.setdefault(each.sentence(), []).append(slot)
+        for reason, slots in reopened.items():
+            self.states.reopen(slots, reason=reason, now=self.now)
 
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""
@@ -148,13 +148,28 @@ class _Gate:
             return None
         update = in_force_in(state)
         case = self.flows.case(self.states, feed, partition, in_force=update, behind=CHANGED if update else NEVER)
-        verdict = decide(case, trigger, now=self.now, wall=datetime.now(UTC))
+        verdict = decide(case, trigger, now=self.now, lookback=timedelta(days=self.lookback_days))
         return verdict.sentence if verdict.held else None
 
     def joins(self, feed: str, has_update: bool) -> bool:  # noqa: FBT001 - the port of `LateDays`
         """Whether a flow may be computed in the run of its inputs: nothing but these decides on it there."""
         trigger = self.flows.triggers.get(feed)
         return trigger is not None and not (has_update and trigger.on_rerun is OnRerun.IGNORE)
+
+
+def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -> tuple[int, set[tuple[str, str]]]:
+    """The partitions, of any age, of which an input has changed since the last tick, and those that it left.
+
+    Also the number of the newest event. The first tick begins with the newest: it compares the whole lookback.
+    """
+    known, left = cursor.get("events"), cursor.get("touched")
+    touched = {(str(feed), str(partition)) for feed, partition in left} if isinstance(left, list) else set()
+    try:
+        events = states.events(known) if isinstance(known, int) else []
+    except EventsGoneError as gone:
+        return gone.newest, touched
+    newest = events[-1].sequence if events else known if isinstance(known, int) else states.newest()
+    return newest, {each for each in touched if flows.triggered(each[0])} | changed_places(flows, events)
 
 
 def _summary(requests: Requests) -> str:

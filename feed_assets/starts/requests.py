@@ -94,7 +94,7 @@ class Requests:
     record_report: RecordReport | None = None
     """Needed if a need has a `report`."""
     held: Callable[[str, str, str], str | None] = lambda _, __, ___: None
-    """Why a feed that is due waits, from the feed, the partition and the state of its input; None if nothing holds it."""
+    """Why a feed that is due waits, by the feed, the partition and the state of its input; None: nothing holds it."""
     notes: list[str] = field(default_factory=list)
     given_up: set[tuple[str, str]] = field(default_factory=set)
     already: int = 0

@@ -12,8 +12,7 @@ from feed_assets.feed_events.triggers import trigger
 from feed_assets.operations.gate_answers import NoFlowError, explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
-from feed_assets.dependencies.service import Dependencies
-from feed_assets_tests.harness import ADS, ALL, BOTH_CLEAN, DAY, Installation
+from feed_assets_tests.harness import ALL, DAY, Installation
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def explained(installation: Installation, flow: str = "clean_ads", day: str = DA
     repository = installation.definitions.get_repository_def()
     sources = installation.definitions.resources["project"].sources
     flows = Flows.of(AssetFeedGraph.of(repository), sources, installation.settings.first_day)
-    states = Dependencies(installation.store, installation.board.uri(""), flows.datasets)
+    states = flows.states(installation.store, installation.board)
     return explain_flow(installation.board, flows, states, sources, flow, day, now=installation.now)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, Observation
 
+from feed_assets.ads.assets.clean import NO_GATE
 from feed_assets.ads.assets.effectiveness_lineage import effectiveness_lineage
 from feed_assets.ads.assets.figures import effectiveness_aggregates, effectiveness_figures
-from feed_assets.ads.assets.clean import NO_GATE
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
 from feed_assets.ads.effectiveness import ads_with_shared_clicks, shared_clicks
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, EFFECTIVENESS_FEED
@@ -20,9 +20,7 @@ from feed_assets.io_manager.observed import Observed
 from feed_assets.partitions.days import NEIGHBOURING_DAYS, NEXT_DAY
 
 
-def ad_effectiveness(
-    partitions: dg.PartitionsDefinition, gate: Mapping[str, Any] = NO_GATE
-) -> dg.AssetsDefinition:
+def ad_effectiveness(partitions: dg.PartitionsDefinition, gate: Mapping[str, Any] = NO_GATE) -> dg.AssetsDefinition:
     """Impressions, clicks, click-through rate and cost of every ad, for each day on which it was shown."""
 
     @dg.asset(

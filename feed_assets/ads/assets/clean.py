@@ -27,7 +27,10 @@ HOURLY = {ADS.name: Hourly(check_ads, CLEAN_ADS), CLICKS.name: Hourly(check_clic
 
 
 def clean_ads(
-    sources: Sequence[Source], partitions: dg.PartitionsDefinition, hourly: Hourly | None = None, gate: Mapping[str, Any] = NO_GATE
+    sources: Sequence[Source],
+    partitions: dg.PartitionsDefinition,
+    hourly: Hourly | None = None,
+    gate: Mapping[str, Any] = NO_GATE,
 ) -> dg.AssetsDefinition:
     """The ads shown on a day, each event once, ready to use."""
 
@@ -57,7 +60,10 @@ def clean_ads(
 
 
 def clean_clicks(
-    sources: Sequence[Source], partitions: dg.PartitionsDefinition, hourly: Hourly | None = None, gate: Mapping[str, Any] = NO_GATE
+    sources: Sequence[Source],
+    partitions: dg.PartitionsDefinition,
+    hourly: Hourly | None = None,
+    gate: Mapping[str, Any] = NO_GATE,
 ) -> dg.AssetsDefinition:
     """The clicks of a day, each event once, repeated clicks collapsed."""
 
