@@ -34,9 +34,10 @@ class BaseFacts(NamedTuple):
 
     `published`: `update` is in force, with the content `digest`. `assumed`: a listing showed `records`, `files` and
     `content`, which was new at the instant `changed`; `revised` is the content with which the revision began.
-    `counted` and `covered`: parts have `landed` records; the lengths of their ranges are `length` in all, and their union is `spans` for each stream. `numbers` has a number for each
-    witness, `ends` the end position of each stream. `waivers` are ids, `backfill` the reason of an open backfill.
-    `late` and `late_parts` came since the slot was complete.
+    `counted` and `covered`: parts have `landed` records; the lengths of their ranges are `length` in all, and their
+    union is `spans` for each stream. `numbers` has a number for each witness, `ends` the end position of each stream.
+    `waivers` are ids, `backfill` the reason of an open backfill. `late` and `late_parts` came since the slot was
+    complete.
     """
 
     update: str | None = None

@@ -192,9 +192,8 @@ def _look(feed: Feed, scanned: Scanned, known: Known, fresh: AbstractSet[str], n
     name = in_force.name if in_force else ""
     if reported > name:
         changes.append(Change("invalidated", partition, reported, in_force))
-    for older in sorted(fresh & updates.keys()):
-        if older < name and is_valid(feed, updates[older]):
-            changes.append(Change("older", partition, older, in_force))
+    behind = (each for each in sorted(fresh & updates.keys()) if each < name and is_valid(feed, updates[each]))
+    changes += [Change("older", partition, each, in_force) for each in behind]
     if name > reported:
         changes.append(Change("published", partition, name, in_force))
     return Look(partition, tuple(changes), in_force)
