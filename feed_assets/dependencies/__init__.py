@@ -1,0 +1,1 @@
+"""What is complete and good, and what may therefore start: data dependencies."""
