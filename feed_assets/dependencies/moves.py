@@ -14,7 +14,7 @@ class Command(StrEnum):
 
     MARK = "mark"
     UNMARK = "unmark"
-    REPORT_PASS = "report that checks pass on"
+    CHECK = "report that checks pass on"
     OPEN_BACKFILL = "open a backfill of"
     CLOSE_BACKFILL = "close a backfill of"
 
@@ -34,7 +34,7 @@ _ANY: Final = frozenset(QualityState)
 MOVES: Final[Mapping[Command, Move]] = {
     Command.MARK: Move(_ANY, backfill_open=None),
     Command.UNMARK: Move(frozenset({QualityState.BAD}), backfill_open=None),
-    Command.REPORT_PASS: Move(_ANY, backfill_open=False),
+    Command.CHECK: Move(_ANY, backfill_open=False),
     Command.OPEN_BACKFILL: Move(_ANY, backfill_open=False),
     Command.CLOSE_BACKFILL: Move(_ANY, backfill_open=True),
 }

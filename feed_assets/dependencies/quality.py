@@ -159,7 +159,7 @@ class SlotQuality:
         if known is not None and known.passed == result.passed and not own:
             return Change()
         if result.passed:
-            self._require_move(Command.REPORT_PASS, result.on)
+            self._require_move(Command.CHECK, result.on)
         passed_before = self._passing(result.on)
         self._keep(result)
         author = Author.check(result.check)
@@ -390,20 +390,22 @@ class SlotQuality:
             self._lineage.spread(mark, self._marks[mark].on)
 
     def _carriers(self, marks: Iterable[str], ending: Sequence[Ended] = ()) -> dict[str, Carriers]:
-        """For each mark the slots that carry it in their present revision. An `ending` revision is the present one."""
+        """For each mark the slots that carry it in their present revision; as it was before `ending`, if that is given."""
         by_place: dict[object, list[Ended]] = {}
         for each in ending:
             by_place.setdefault(each.slots[:3], []).append(each)
+
+        def present(slot: Slot) -> int:
+            for each in by_place.get(slot[:3], ()):
+                if each.slots.first <= slot.start <= each.slots.last:
+                    return self._history.same(slot, each.revision + 1 if each.equal else each.revision)
+            return self._history.current(slot)
+
         found: dict[str, Carriers] = {}
         for mark in marks:
             slots: dict[str, set[Slot]] = {}
             for slot, revision in self._lineage.reach(mark):
-                ends = (
-                    each for each in by_place.get(slot[:3], ()) if each.slots.first <= slot.start <= each.slots.last
-                )
-                ended = next(ends, None)
-                current = self._history.current(slot) if ended is None else self._history.same(slot, ended.revision)
-                if self._history.same(slot, revision) == current:
+                if self._history.same(slot, revision) == present(slot):
                     slots.setdefault(slot.dataset, set()).add(slot)
             found[mark] = slots
         return found

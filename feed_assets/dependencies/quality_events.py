@@ -1,14 +1,15 @@
-"""The events of quality: what changed for which range of slots. Not here: the commands that lead to them (`quality`)."""
+"""The events of quality: what changed for which ranges of slots. Not here: the commands behind them (`quality`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.marks import Backfill, CheckResult, Fact, Mark, Signature, SlotRange, SlotRevision
 from feed_assets.dependencies.overlaps import footprint
@@ -29,7 +30,8 @@ class Kind(StrEnum):
 class QualityEvent:
     """A change for a range of slots, in their present revisions. `at` is in seconds since 1970, UTC.
 
-    `subject` is the id of the mark or of the backfill, or the name of the check. `on` is the revision that is marked or
+    `parts` are the first and last starts of the parts of the range without gaps; empty if it has no gap. `subject` is
+    the id of the mark or of the backfill, or the name of the check. `on` is the revision that is marked or
     was checked. `cause` is what led to the change, if that was no command on the mark itself: `reopened`, `computed` or
     `reinstated`.
     """
@@ -42,6 +44,7 @@ class QualityEvent:
     at: int
     on: SlotRevision | None = None
     cause: str = ""
+    parts: tuple[tuple[int, int], ...] = ()
 
     @property
     def details(self) -> dict[str, Any]:
@@ -60,7 +63,11 @@ class QualityEvent:
         }
         if self.on is not None:
             details |= {"on": str(self.on.slot), "revision": self.on.revision}
-        return details | ({"cause": self.cause} if self.cause else {})
+        if self.cause:
+            details["cause"] = self.cause
+        if self.parts:
+            details["parts"] = [*map(list, self.parts)]
+        return details
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +97,8 @@ def mark_events(
         had, has = before.get(name, frozenset()), after.get(name, frozenset())
         if had != has:
             for kind, slots, others in ((Kind.UNMARKED, had, has), (Kind.MARKED, has, had)):
-                for each in _ranges_without(datasets[name], slots, others):
-                    yield QualityEvent(kind, each, mark.id, mark.reason, str(author), at, mark.on, cause)
+                for each, parts in _ranges_without(datasets[name], slots, others):
+                    yield QualityEvent(kind, each, mark.id, mark.reason, str(author), at, mark.on, cause, parts)
 
 
 def pass_events(slots: Iterable[Slot], result: CheckResult) -> Iterator[QualityEvent]:
@@ -108,8 +115,10 @@ def backfill_events(kind: Kind, backfill: Backfill, signature: Signature) -> Ite
         yield QualityEvent(kind, each.slots, backfill.id, reason, str(signature.author), signature.at)
 
 
-def _ranges_without(dataset: Dataset, slots: AbstractSet[Slot], others: AbstractSet[Slot]) -> Iterator[SlotRange]:
-    """What overlaps these slots and none of the others, as a range for each member and grain."""
+def _ranges_without(
+    dataset: Dataset, slots: AbstractSet[Slot], others: AbstractSet[Slot]
+) -> Iterator[tuple[SlotRange, tuple[tuple[int, int], ...]]]:
+    """What overlaps these slots and none of the others: a range for each member and grain, and its parts."""
     found, there = footprint(dataset, slots), footprint(dataset, others)
     for member, grain in sorted(found, key=lambda key: (key[0], dataset.grains.index(key[1]))):
         starts = found[member, grain]
@@ -117,4 +126,17 @@ def _ranges_without(dataset: Dataset, slots: AbstractSet[Slot], others: Abstract
         if without:
             starts = [start for start in starts if start not in without]
         if starts:
-            yield SlotRange(dataset.name, member, grain, starts[0], starts[-1], len(starts))
+            yield SlotRange(dataset.name, member, grain, starts[0], starts[-1], len(starts)), _parts(grain, starts)
+
+
+def _parts(grain: Grain, starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The stretches without gaps, as the first and last start of each; empty if there is only one."""
+    if isinstance(starts, range):  # its step is the grain's length
+        return ()
+    parts: list[tuple[int, int]] = []
+    for start in starts:
+        if parts and moved(grain, parts[-1][1], 1) == start:
+            parts[-1] = parts[-1][0], start
+        else:
+            parts.append((start, start))
+    return tuple(parts) if len(parts) > 1 else ()
