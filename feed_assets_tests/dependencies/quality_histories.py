@@ -183,8 +183,9 @@ def _state(history: History) -> object:
 
 
 def random_history(universe: Universe, seed: int, length: int = 14) -> History:
-    """A history of random acts, compared at some steps and at the end."""
+    """A history of random acts, compared after one of them, at the end, and loaded anew."""
     rng = random.Random(seed)
+    compared = rng.randrange(length)
     history = History(World(universe))
     world, judge = history.world, history.judge
     names = [*universe.datasets]
@@ -224,7 +225,7 @@ def random_history(universe: Universe, seed: int, length: int = 14) -> History:
                 history.abandon()
             case _:
                 continue
-        if step % 5 == 4:
+        if step == compared:
             history.compare()
     history.compare()
     history.compare_loaded()
@@ -232,7 +233,7 @@ def random_history(universe: Universe, seed: int, length: int = 14) -> History:
 
 
 UNIVERSES = (chain, several_calendars)
-SELDOM = 30
+SELDOM = 100
 """One of so many histories has the universe with more slots, which takes 20 times longer to judge."""
 
 
