@@ -66,6 +66,10 @@ class Acts:
         key = (dataset, member, id)
         return self.parts.get(key) or self.known_parts.get(key)
 
+    def keep(self, dataset: str, part: StoredPart) -> None:
+        """Save a part with the transaction."""
+        self.parts[dataset, part.member, part.id] = part
+
     def load_parts(self, ids: Iterable[tuple[str, str]]) -> None:
         """Read kept parts by dataset and id, for `part`."""
         wanted: dict[str, dict[str, None]] = {}

@@ -1,22 +1,23 @@
-"""Parts and numbers: whether they can be taken, and what they change. Pure.
+"""Parts: whether they can be taken, and what they change. Pure.
 
-Not here: storage of parts (`tables`), what follows for slots (`act`).
+Not here: numbers of witnesses (`numbers`), storage of parts (`tables`), what follows for slots (`act`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.instants import DAY_SECONDS, instant_of, moment_of
+from feed_assets.datasets.instants import DAY_SECONDS
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.act import Act
-from feed_assets.dependencies.completeness import BaseFacts, Count
+from feed_assets.dependencies.completeness import BaseFacts
 from feed_assets.dependencies.errors import RefusedFactError
-from feed_assets.dependencies.facts import Ends, Number, Part
+from feed_assets.dependencies.facts import Outcome, Part, Status
+from feed_assets.dependencies.numbers import CLOCK_MAY_DIFFER, ahead
 from feed_assets.dependencies.positions import Ranges, added, joined, size, without
 from feed_assets.dependencies.rules import PARTS, Basis
 from feed_assets.dependencies.streams import stream_key
@@ -24,8 +25,6 @@ from feed_assets.file_feed.digest import short_digest
 
 PARTS_KEPT: Final = 7 * DAY_SECONDS
 """How long the ids of parts are kept after the end of their slots, in seconds."""
-CLOCK_MAY_DIFFER: Final = 600
-"""By how many seconds the clock of a reporting machine may be ahead."""
 
 
 class StoredPart(NamedTuple):
@@ -50,7 +49,71 @@ class StoredPart(NamedTuple):
         return cls(member, id, "", "", (), (), "", clock + PARTS_KEPT, retracted)
 
 
-def stored_part(act: Act, part: Part, *, check_time: bool = True) -> StoredPart:
+class PartBook(Protocol):
+    """The parts that are kept."""
+
+    def part(self, dataset: str, member: str, id: str) -> StoredPart | None:  # noqa: A002 - a part's id
+        """A part, also a retracted one; None if it is not known."""
+
+    def parts_of(self, dataset: str, member: str) -> list[StoredPart]:
+        """The parts of a member that count."""
+
+    def keep(self, dataset: str, part: StoredPart) -> None:
+        """Keep a part that is new or retracted."""
+
+
+def take_part(act: Act, book: PartBook, part: Part, *, late: bool = True) -> Outcome:
+    """Count a part, unless it is known. Raises RefusedFactError, and then changes nothing.
+
+    With `late`, it counts as late data of slots that are complete, which may reopen them.
+    """
+    check_member(act, part.member)
+    known = book.part(part.dataset, part.member, part.id)
+    if known is not None and known.retracted:
+        return Outcome(Status.KNOWN, f"part {part.id} does not count: it was replaced by {known.retracted}.")
+    stored = _stored(act, part, check_time=known is None)
+    if known is not None and known.digest == stored.digest:
+        return Outcome(Status.KNOWN)
+    if known is not None:
+        raise RefusedFactError(
+            f"part {part.id} of {part.dataset} {part.member} was reported with other content before, as "
+            f"{known.object}. Give the new object an id of its own, or replace the old part by it."
+        )
+    _check_writer(act, part)
+    _add(act, stored, part.dataset, late=late)
+    book.keep(part.dataset, stored)
+    return Outcome(Status.ACCEPTED)
+
+
+def replace_parts(
+    act: Act, book: PartBook, member: str, old: Sequence[str], new: Sequence[Part], *, equal: bool
+) -> None:
+    """Retract parts by their ids, and count new ones. An old part that is not known yet will not count.
+
+    With `equal`, slots that are reopened keep their content. Raises RefusedFactError: the act is then of no use.
+    """
+    dataset = act.windows.dataset.name
+    if strangers := [part.id for part in new if (part.dataset, part.member) != (dataset, member)]:
+        raise RefusedFactError(f"parts {', '.join(strangers)} are not of {dataset} {member}: replace them there.")
+    if both := {*old} & {part.id for part in new}:
+        raise RefusedFactError(f"{', '.join(sorted(both))} cannot replace itself: give the new part a new id.")
+    check_member(act, member)
+    names = ", ".join(part.id for part in new) or "nothing"
+    for each in old:
+        known = book.part(dataset, member, each)
+        if known is None:
+            book.keep(dataset, StoredPart.never_known(member, each, act.clock, names))
+        elif not known.retracted:
+            book.keep(dataset, known._replace(retracted=names))
+            _retract(act, known, dataset, book.parts_of(dataset, member))
+    for part in new:
+        take_part(act, book, part, late=False)
+    if equal:
+        for slot in act.bases:
+            act.keep_content(slot)
+
+
+def _stored(act: Act, part: Part, *, check_time: bool = True) -> StoredPart:
     """A checked part, as it is kept. Raises RefusedFactError if it cannot be true, or comes at a wrong time."""
     if not part.id:
         raise RefusedFactError("a part has no id: give each object that is put an id of its own.")
@@ -74,7 +137,7 @@ def stored_part(act: Act, part: Part, *, check_time: bool = True) -> StoredPart:
     )
 
 
-def check_writer(act: Act, part: Part) -> None:
+def _check_writer(act: Act, part: Part) -> None:
     """Refuse an older writer of a stream; note a new one. Raises RefusedFactError."""
     if not part.writer:
         return
@@ -88,7 +151,7 @@ def check_writer(act: Act, part: Part) -> None:
     act.set_stream(part.member, key, stream._replace(epoch=part.epoch, writer=part.writer))
 
 
-def add_part(act: Act, part: StoredPart, dataset: str, *, late: bool) -> None:
+def _add(act: Act, part: StoredPart, dataset: str, *, late: bool) -> None:
     """Count a part. With `late`, it counts as late data of slots that are complete, which may reopen them."""
     if part.ranges:
         stream = act.lookup(part.member)(part.stream)
@@ -111,7 +174,7 @@ def add_part(act: Act, part: StoredPart, dataset: str, *, late: bool) -> None:
         act.set_facts(slot, facts)
 
 
-def retract_part(act: Act, part: StoredPart, dataset: str, others: Iterable[StoredPart]) -> None:
+def _retract(act: Act, part: StoredPart, dataset: str, others: Iterable[StoredPart]) -> None:
     """Take back a part. `others` are the parts of its member that still count."""
     same = [other for other in others if other.stream == part.stream and other.ranges]
     if part.ranges:
@@ -136,47 +199,6 @@ def retract_part(act: Act, part: StoredPart, dataset: str, others: Iterable[Stor
         act.set_facts(slot, facts)
 
 
-def take_number(act: Act, number: Number) -> bool:
-    """Take what a witness counted; whether it is new. Raises RefusedFactError."""
-    slot, rule = number.slot, act.windows.rule_of(number.slot.member)
-    if number.records < 0:
-        raise RefusedFactError(f"{slot}: {number.witness} says {number.records} records: a count cannot be negative.")
-    if number.witness not in rule.witnesses:
-        names = ", ".join(rule.witnesses) or "none"
-        raise RefusedFactError(f"{slot}: {number.witness!r} is no witness of {slot.member}. Declared are: {names}.")
-    facts = act.facts(slot)
-    known = dict(facts.numbers)
-    before, new = known.get(number.witness), Count(number.records, number.final, number.version)
-    if before is not None and (before == new or (new.version, new.final) < (before.version, before.final)):
-        return False
-    known[number.witness] = new
-    act.set_facts(slot, facts._replace(numbers=tuple(sorted(known.items()))))
-    return True
-
-
-def take_ends(act: Act, ends: Ends) -> bool:
-    """Take the end positions of a slot; whether they are new. The earliest ones count. Raises RefusedFactError."""
-    slot, taken = ends.slot, instant_of(ends.taken)
-    rule = act.windows.rule_of(slot.member)
-    earliest = act.windows.end(slot) + rule.grace_seconds
-    if taken < earliest:
-        raise RefusedFactError(
-            f"{slot}: the end positions of {moment_of(taken):%Y-%m-%dT%H:%M:%SZ} are too early: "
-            f"take them at {moment_of(earliest):%Y-%m-%dT%H:%M:%SZ} or later."
-        )
-    if taken > act.clock + CLOCK_MAY_DIFFER:
-        raise RefusedFactError(_ahead(str(slot), taken, act.clock))
-    if not ends.ends or any(position < 0 for position in (*ends.ends.values(), *ends.begins.values())):
-        raise RefusedFactError(f"{slot}: end positions are missing or negative: give one for each stream.")
-    for key, begin in ends.begins.items():
-        act.set_stream(slot.member, key, act.lookup(slot.member)(key).seen(begin))
-    facts = act.facts(slot)
-    if facts.ends and facts.taken <= taken:
-        return False
-    act.set_facts(slot, facts._replace(ends=tuple(sorted(ends.ends.items())), taken=taken))
-    return True
-
-
 def _slot(act: Act, part: Part, start: int) -> Slot:
     slot = Slot(part.dataset, part.member, act.windows.base, start)
     try:
@@ -189,7 +211,7 @@ def _slot(act: Act, part: Part, start: int) -> Slot:
 def _check_time(act: Act, part: Part, slot: Slot) -> None:
     begin, end = act.windows.begin(slot), act.windows.end(slot)
     if begin > act.clock + CLOCK_MAY_DIFFER:
-        raise RefusedFactError(_ahead(f"part {part.id} names {slot}", begin, act.clock))
+        raise RefusedFactError(ahead(f"part {part.id} names {slot}", begin, act.clock))
     facts = act.facts(slot)
     if facts.backfill:
         return
@@ -221,13 +243,6 @@ def _names(part: StoredPart, start: int) -> bool:
 def _within(ranges: Ranges, other: Ranges) -> Ranges:
     """The positions that both sets have."""
     return without(other, without(other, ranges))
-
-
-def _ahead(what: str, instant: int, clock: int) -> str:
-    return (
-        f"{what}: {moment_of(instant):%Y-%m-%dT%H:%M:%SZ} is later than the store's time, "
-        f"{moment_of(clock):%Y-%m-%dT%H:%M:%SZ}. Check the clock of the reporting machine."
-    )
 
 
 def check_member(act: Act, member: str) -> None:

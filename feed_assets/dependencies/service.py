@@ -20,16 +20,8 @@ from feed_assets.dependencies.answers import Answer, answer
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, Published, Status, Waiver
 from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
-from feed_assets.dependencies.parts import (
-    StoredPart,
-    add_part,
-    check_member,
-    check_writer,
-    retract_part,
-    stored_part,
-    take_ends,
-    take_number,
-)
+from feed_assets.dependencies.numbers import take_ends, take_number
+from feed_assets.dependencies.parts import replace_parts, take_part
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.state.event_log import Event, newest_number
 from feed_assets.state.store import Store
@@ -84,7 +76,7 @@ class Dependencies:
 
         def work(acts: Acts) -> None:
             acts.load_parts((part.dataset, part.id) for part in parts)
-            outcomes[:] = [_answered(lambda part=part: _take_part(acts, part)) for part in parts]  # type: ignore[misc]
+            outcomes[:] = [_answered(lambda part=part: take_part(acts.of(part.dataset), acts, part)) for part in parts]  # type: ignore[misc]
 
         if parts:
             self._kept.change(now, work, reads=True)
@@ -105,22 +97,10 @@ class Dependencies:
         An old part that is not known yet will not count when it comes. With `equal_to`, the content is said to be the
         same: slots that are reopened keep it. Raises RefusedFactError if a part cannot be taken.
         """
-        if strangers := [part.id for part in new if (part.dataset, part.member) != (dataset, member)]:
-            raise RefusedFactError(f"parts {', '.join(strangers)} are not of {dataset} {member}: replace them there.")
-        if both := {*old} & {part.id for part in new}:
-            raise RefusedFactError(f"{', '.join(sorted(both))} cannot replace itself: give the new part a new id.")
 
         def work(acts: Acts) -> None:
             acts.load_parts((dataset, each) for each in (*old, *(part.id for part in new)))
-            act = acts.of(dataset)
-            check_member(act, member)
-            for each in old:
-                _retract(acts, act, dataset, member, each, ", ".join(part.id for part in new) or "nothing")
-            for part in new:
-                _take_part(acts, part, late=False)
-            if equal_to:
-                for slot in act.bases:
-                    act.keep_content(slot)
+            replace_parts(acts.of(dataset), acts, member, old, new, equal=equal_to)
 
         self._kept.change(now, work, reads=True)
 
@@ -315,36 +295,6 @@ def _take_listed(act: Act, fact: Listed) -> None:
     known = act.facts(slot)
     changed = known.changed if content == known.content else act.clock
     act.set_facts(slot, known._replace(records=records, files=files, content=content, changed=changed))
-
-
-def _take_part(acts: Acts, part: Part, *, late: bool = True) -> Outcome:
-    act = acts.of(part.dataset)
-    check_member(act, part.member)
-    known = acts.part(part.dataset, part.member, part.id)
-    if known is not None and known.retracted:
-        return Outcome(Status.KNOWN, f"part {part.id} does not count: it was replaced by {known.retracted}.")
-    stored = stored_part(act, part, check_time=known is None)
-    if known is not None and known.digest == stored.digest:
-        return Outcome(Status.KNOWN)
-    if known is not None:
-        raise RefusedFactError(
-            f"part {part.id} of {part.dataset} {part.member} was reported with other content before, as "
-            f"{known.object}. Give the new object an id of its own, or replace the old part by it."
-        )
-    check_writer(act, part)
-    add_part(act, stored, part.dataset, late=late)
-    acts.parts[part.dataset, part.member, part.id] = stored
-    return Outcome(Status.ACCEPTED)
-
-
-def _retract(acts: Acts, act: Act, dataset: str, member: str, old: str, new: str) -> None:
-    known = acts.part(dataset, member, old)
-    key = (dataset, member, old)
-    if known is None:
-        acts.parts[key] = StoredPart.never_known(member, old, act.clock, new)
-    elif not known.retracted:
-        acts.parts[key] = known._replace(retracted=new)
-        retract_part(act, known, dataset, acts.parts_of(dataset, member))
 
 
 def _take_number(acts: Acts, number: Number | Ends) -> Outcome:
