@@ -255,9 +255,9 @@ class Dependencies:
 
     def newest(self) -> int:
         """The number of the newest event; 0 before the first."""
-        if not self._store.exists():
+        if not self._kept.store.exists():
             return 0
-        with self._store.reading() as connection:
+        with self._kept.store.reading() as connection:
             return newest_number(connection, LOG)
 
     def wait(self, after: int, seconds: float) -> bool:
