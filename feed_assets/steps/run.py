@@ -12,6 +12,9 @@ from pyspark.sql import SparkSession
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.declaration import FeedDeclaration, Place
 
+REVISIONS = "revisions"
+"""The detail of a record with the revisions of the input slots for which the gate started the run."""
+
 Window = tuple[datetime, datetime]
 """The time from the first moment to before the second."""
 
@@ -22,7 +25,8 @@ class Run:
 
     `spark` returns the session, and starts it if none runs. `now` returns the time, aware, in UTC. `starts` has the
     outputs of which each start publishes one update at most, however often it runs (see `file_feed.start_objects`): the
-    outputs with a trigger, each with the key of its forced start, or "".
+    outputs with a trigger, each with the key of its forced start, or "". `revisions` are those of the input slots for
+    which the gate started the run.
     """
 
     run_id: str
@@ -32,6 +36,7 @@ class Run:
     now: Callable[[], datetime]
     log: logging.Logger
     starts: Mapping[Place, str] = field(default_factory=dict)
+    revisions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from feed_assets.steps.day_records import DayRecords, split
 from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
-from feed_assets.steps.run import Output, Run
+from feed_assets.steps.run import REVISIONS, Output, Run
 from feed_assets.steps.transient import InputChangedError, is_sparks
 from feed_assets.steps.writing import write
 
@@ -200,7 +200,9 @@ class Step:
     def _write(self, place: Place, frame: DataFrame) -> list[Unstaged]:
         output = self.outputs[place]
         empty_sources = self.raw.empty_in(output.window)
-        start = {START: self.run.starts[place]} if place in self.run.starts else {}
+        start: dict[str, Any] = {START: self.run.starts[place]} if place in self.run.starts else {}
+        if start and self.run.revisions:
+            start[REVISIONS] = dict(self.run.revisions)
         facts = Facts(
             schema=output.declaration.columns,
             inputs=tuple(self.inputs),
