@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from feed_assets.engine.queried_files import local_files
     from feed_assets.errors import FeedAssetsError
     from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, OPTIONAL, declared_feed, feed_metadata
+    from feed_assets.feed_events.triggers import trigger
     from feed_assets.file_feed.feed import Feed, Update, open_feed
     from feed_assets.file_feed.publishing import publish_files
     from feed_assets.file_feed.reading import latest, require_latest
@@ -81,6 +82,7 @@ __all__ = [
     "publish_files",
     "require_latest",
     "retrying",
+    "trigger",
     "unparsable",
     "verdicts",
     "within_days",
@@ -114,6 +116,7 @@ __getattr__ = loaded_when_used(
         "OPTIONAL": "feed_assets.feed_events.declarations",
         "declared_feed": "feed_assets.feed_events.declarations",
         "feed_metadata": "feed_assets.feed_events.declarations",
+        "trigger": "feed_assets.feed_events.triggers",
         "Observed": "feed_assets.io_manager.observed",
         "retrying": "feed_assets.io_manager.retries",
         "NEIGHBOURING_DAYS": "feed_assets.partitions.days",

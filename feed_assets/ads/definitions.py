@@ -5,6 +5,7 @@ Here: its assets, checks, jobs and schedules. Not here: the parts that every pro
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -36,14 +37,15 @@ def build_definitions(settings: fa.Settings, **replaced: Any) -> dg.Definitions:
     make = {ADS.name: clean_ads, CLICKS.name: clean_clicks}
     fed = fed_kinds(sources, KINDS)
     hourly = HOURLY if settings.hourly else {}
-    clean = [make[kind.name](sources, days, hourly.get(kind.name)) for kind in fed]
+    gate = fa.trigger(settle=timedelta(0)) if settings.gate else {}
+    clean = [make[kind.name](sources, days, hourly.get(kind.name), gate) for kind in fed]
     hours = [
         fa.checked_hours(source, project.hours, hourly[source.kind]) for source in sources if source.kind in hourly
     ]
     audits = [fa.checks.audit(asset, for_clean(_feed(asset))) for asset in clean]
     derived: list[dg.AssetsDefinition] = []
     if len(clean) == len(make):
-        effectiveness = ad_effectiveness(days)
+        effectiveness = ad_effectiveness(days, gate)
         derived = [effectiveness]
         audits.append(fa.checks.audit(effectiveness, for_effectiveness(_feed(effectiveness))))
 

@@ -112,6 +112,10 @@ class Calendar:
         """Whether nothing is delivered on this date."""
         return day in self._holiday_days
 
+    def holiday_days(self) -> frozenset[int]:
+        """The dates on which nothing is delivered, as days."""
+        return self._holiday_days
+
     def missing(self, day: int) -> str:
         """The message that a date does not exist here."""
         if FIRST_DAY <= day <= LAST_DAY:

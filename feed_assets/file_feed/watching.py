@@ -119,10 +119,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of looking at a partition: its changes, oldest first, and whether anything may have changed."""
+    """The result of looking at a partition: its changes, oldest first, and whether anything may have changed.
+
+    `update` is the one in force there now, if any.
+    """
 
     partition: str | None
     changes: tuple[Change, ...]
+    update: Update | None
     touched: bool = True
 
 
@@ -137,7 +141,7 @@ def look_at_logged(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now
             named.setdefault(entry.partition or "", set()).add(entry.update)
     for scanned in _listed(feed, {partition: min(updates) for partition, updates in named.items()}):
         fresh = named[scanned.partition]
-        yield Look(scanned.partition or None, tuple(_changes(feed, scanned, known, fresh, now)))
+        yield _look(feed, scanned, known, fresh, now)
 
 
 def continue_scan(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterator[Look]:
@@ -173,25 +177,26 @@ def _scanned(feed: Feed, watch: Watch, scanned: Scanned, known: Known, now: date
         for name, found in scanned.updates.items()
         if watch.since is not None and found.manifest is not None and found.manifest.modified >= watch.since
     }
-    changes = tuple(_changes(feed, scanned, known, fresh, now))
-    return Look(scanned.partition or None, changes, touched=watch.everything or bool(fresh or changes))
+    look = _look(feed, scanned, known, fresh, now)
+    return replace(look, touched=watch.everything or bool(fresh or look.changes))
 
 
-def _changes(feed: Feed, scanned: Scanned, known: Known, fresh: AbstractSet[str], now: datetime) -> Iterator[Change]:
+def _look(feed: Feed, scanned: Scanned, known: Known, fresh: AbstractSet[str], now: datetime) -> Look:
     """The changes in a partition. An update that is not in force is only news if it is in `fresh`."""
     partition, updates, reported = scanned.partition or None, scanned.updates, known.get(scanned.partition, "")
+    changes = []
     in_force = newest_valid(feed, partition, updates)
     if reported > (in_force.name if in_force else "") or (in_force is None and scanned.skipped):
         # The update in force may lie in the skipped history, or be newer than the listing.
         in_force = latest(feed, partition, now=now)
     name = in_force.name if in_force else ""
     if reported > name:
-        yield Change("invalidated", partition, reported, in_force)
-    for older in sorted(fresh & updates.keys()):
-        if older < name and is_valid(feed, updates[older]):
-            yield Change("older", partition, older, in_force)
+        changes.append(Change("invalidated", partition, reported, in_force))
+    behind = (each for each in sorted(fresh & updates.keys()) if each < name and is_valid(feed, updates[each]))
+    changes += [Change("older", partition, each, in_force) for each in behind]
     if name > reported:
-        yield Change("published", partition, name, in_force)
+        changes.append(Change("published", partition, name, in_force))
+    return Look(partition, tuple(changes), in_force)
 
 
 def _listed(feed: Feed, starts: Mapping[str, str]) -> Iterator[Scanned]:

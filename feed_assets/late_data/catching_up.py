@@ -9,7 +9,7 @@ from feed_assets.datasets.days import midnight
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.late_data.staleness import staleness
 from feed_assets.late_data.turns import Turns
-from feed_assets.starts.graph import derived
+from feed_assets.starts.graph import FeedNode, derived
 from feed_assets.starts.requests import Need, Requests
 
 
@@ -21,17 +21,18 @@ def plan_stale(
     out_of_time: Callable[[], bool],
     warn: Callable[[str], None],
     first: object = None,
+    among: Callable[[FeedNode], bool] = lambda _: True,
 ) -> tuple[set[tuple[str, str]], str | None]:
     """Plan runs of stale partitions in the lookback and in `touched`, beginning with the feed `first`.
 
-    Compares at least one feed and plans at least one run, even if `out_of_time`. If a feed cannot be read, `warn` gets
-    a message and the other feeds go on. Returns the touched partitions that the next tick must check again, and the
-    feed for it to begin with; None if all were compared.
+    `among` says which feeds it is asked about. Compares at least one of them and plans at least one run, even if
+    `out_of_time`. If a feed cannot be read, `warn` gets a message and the other feeds go on. Returns the touched
+    partitions that the next tick must check again, and the feed for it to begin with; None if all were compared.
     """
     graph = requests.graph
     since = midnight(requests.now.date()) - timedelta(days=lookback_days)
     still_open: set[tuple[str, str]] = set()
-    nodes = {node.location: node for node in derived(graph)}
+    nodes = {node.location: node for node in derived(graph) if among(node)}
     turns = Turns(list(nodes), first, out_of_time)
     for location in turns:
         node = nodes[location]

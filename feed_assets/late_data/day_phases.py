@@ -12,6 +12,8 @@ from enum import StrEnum
 from feed_assets.datasets.days import ONE_DAY, midnight
 from feed_assets.sources.spec import Source
 
+DEFAULT_LOOKBACK_DAYS = 7
+"""The days for which sensors keep derived feeds up to date with their inputs, if no source says so."""
 SWEEP_DAYS = 3
 """Days for which a day is still checked after it has left the lookback. Longer if no sensor has settled it yet."""
 
@@ -27,6 +29,11 @@ class Phase(StrEnum):
     """The day has left the lookback and is not settled: any growth since it was processed makes it run once."""
     SETTLED = "settled"
     """Sensors ignore the day."""
+
+
+def lookback_days(sources: Sequence[Source]) -> int:
+    """The longest lookback of the sources, in days."""
+    return max((source.lookback_days for source in sources), default=DEFAULT_LOOKBACK_DAYS)
 
 
 def watched_days(

@@ -6,7 +6,7 @@ Not here: the decision on each day (`raw_growth`, `empty_days`), and the record 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -40,6 +40,10 @@ class LateDays:
     """Kinds whose feed could not be read, perhaps after decisions on its first days."""
     comparing: Comparing = field(default_factory=Comparing)
     """How long files of a copied base may be read."""
+    joins: Callable[[str, bool], bool] = lambda _, __: True
+    """Whether a downstream feed may join a run; and whether it has an update in force."""
+    by_hour: bool = False
+    """Whether the decisions have their hours."""
     _stopped: dict[str, str] = field(default_factory=dict)
     """The first day of each kind with copied files that are still to be compared."""
     _sweeps: dict[str, Sweep] = field(default_factory=dict)
@@ -49,6 +53,23 @@ class LateDays:
         """All decisions from this day on, sorted by day: a day is complete when the next day begins."""
         by_kind = [self._decisions(kind, start_at) for kind in sorted(self.feeds)]
         return heapq.merge(*by_kind, key=lambda decision: decision.day)
+
+    def decide(self, start_at: str, *, out_of_time: Callable[[], bool]) -> tuple[list[SourceDecision], str | None]:
+        """The decisions of a tick from this day on, at least those of one day; and the day for the next to begin with.
+
+        That is None if there is no day left, or else the first day without decisions.
+        """
+        decided: list[SourceDecision] = []
+        resume = None
+        for decision in self.decisions(start_at):
+            if decided and decision.day != decided[-1].day and out_of_time():
+                resume = decision.day
+                break
+            decided.append(decision)
+        if self.stopped_at is not None:
+            resume = min(filter(None, [resume, self.stopped_at]))
+            decided = [each for each in decided if each.day < resume]
+        return decided, resume
 
     @property
     def stopped_at(self) -> str | None:
@@ -146,7 +167,14 @@ class LateDays:
         sweep = self._sweeps[kind] = sweep_of(node.declaration.on(board), sources, now)
         try:
             yield from growth_decisions(
-                board, sources, node, now=now, start_at=start_at, sweep=sweep, comparing=self.comparing
+                board,
+                sources,
+                node,
+                now=now,
+                start_at=start_at,
+                sweep=sweep,
+                comparing=self.comparing,
+                by_hour=self.by_hour,
             )
         except StillComparingError as error:
             self._stopped[kind] = str(error)
@@ -218,6 +246,8 @@ class LateDays:
             elsewhere = {place for place in due if place[1] != day}
             running = {}
             for feed in feeds:
+                if not self.joins(feed, in_force.get((feed, day)) is not None):
+                    continue
                 read = {parent.place for parent in parents[feed, day] if not parent.context}
                 if needed[feed, day] <= available and not read & elsewhere:
                     available.add((feed, day))

@@ -42,6 +42,15 @@ _ANSWERS: BoundedCache[tuple[str, ...], Any] = BoundedCache(REMEMBERED_ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
+class Hour:
+    """The raw files of a source's hour now. `content` is a digest of all that a run of the day would read for it."""
+
+    files: int
+    records: int | None
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class SourceDecision:
     """How a source's day has changed since the update in force read it.
 
@@ -49,7 +58,7 @@ class SourceDecision:
     run of this kind and day would read now. `tried` is a newer update that read this state and was rejected or
     invalidated. `evening_changed`: the update read other files of the evening before than the update of that day did,
     so an event delivered on both days could count twice or not at all. `swept`: the update in force was begun after
-    the day had left the lookback.
+    the day had left the lookback. `hours` are those with raw files, `00` to `23`, if they were asked for.
     """
 
     source: Source
@@ -63,6 +72,7 @@ class SourceDecision:
     tried: str | None = None
     evening_changed: bool = False
     swept: bool = False
+    hours: Mapping[str, Hour] = field(default_factory=dict)
 
     @property
     def due(self) -> bool:
@@ -137,6 +147,7 @@ def growth_decisions(
     start_at: str = "",
     sweep: Sweep = NOTHING_KNOWN,
     comparing: Comparing | None = None,
+    by_hour: bool = False,
 ) -> Iterator[SourceDecision]:
     """A decision for every day that is watched or leaving the lookback; `sources` are all sources of one kind.
 
@@ -177,6 +188,7 @@ def growth_decisions(
                 tried,
                 evening_changed=each.evening_changed(source.key),
                 swept=update is not None and update.begun >= leaves,
+                hours=each.hours(source.key) if by_hour else {},
             )
 
 
@@ -324,6 +336,20 @@ class _Day:
         in_force = before.read(source)
         of_update = evening(in_force, self.evening_hours).hours if in_force else {}
         return hours not in (readable.hours, of_update)
+
+    def hours(self, source: str) -> dict[str, Hour]:
+        """The hours of the source with raw files. The evening before belongs to the content of the first hour."""
+        current = self.raw[source].hours
+        evening_now = self._evening(source)
+        context = inputs_digest([evening_now]) if evening_now is not None and evening_now.files else ""
+        return {
+            name: Hour(
+                hour.files,
+                hour.records,
+                f"{hour.digest}{context}" if name == min(current) else hour.digest,
+            )
+            for name, hour in current.items()
+        }
 
     def _evening(self, source: str) -> RawInput | None:
         """The evening before as a run would read it now; None if the update of that day has no record."""

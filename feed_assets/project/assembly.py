@@ -22,7 +22,9 @@ from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.checks.asset_checks import Limits
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.feed_events.triggers import TRIGGER
 from feed_assets.io_manager.manager import file_feed_io_manager
+from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions.days import are_utc_days, daily, hourly
 from feed_assets.processes.child import WARM_WORKER, end_with_parent
@@ -39,6 +41,7 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.starts import starts
 from feed_assets.sensors.warehouse_loads import warehouse_loads
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.loading import load_sources
@@ -48,9 +51,6 @@ from feed_assets.warehouse.address import warehouse_kind
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
-
-DEFAULT_LOOKBACK_DAYS = 7
-"""The days for which sensors keep derived feeds up to date with their inputs, if no source says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,22 @@ class Project:
         interval, run_config = settings.sensor_seconds, settings.run_config
         yield late_growth(sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config)
         yield new_manifests(
-            lookback_days=max((source.lookback_days for source in sources), default=DEFAULT_LOOKBACK_DAYS),
+            sources,
+            first_day=settings.first_day,
+            lookback_days=lookback_days(sources),
             interval_seconds=interval,
             scan_seconds=settings.scan_seconds,
             run_config=run_config,
         )
+        if any(TRIGGER in spec.metadata for spec in _specs(assets)):
+            yield starts(
+                sources,
+                self._cleaned(assets),
+                first_day=settings.first_day,
+                lookback_days=lookback_days(sources),
+                interval_seconds=interval,
+                run_config=run_config,
+            )
         if checked := self._checked_hours(assets):
             yield complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
         if sources:
@@ -228,7 +239,12 @@ def _computed_feeds(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
 ) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
     """The feeds that are computed here, each with its asset."""
+    for spec in _specs(assets):
+        if (declared := declared_feed(spec.metadata)) is not None:
+            yield spec.key, declared
+
+
+def _specs(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> Iterator[dg.AssetSpec]:
+    """The assets that are computed here."""
     for asset in assets:
-        for spec in asset.specs if isinstance(asset, dg.AssetsDefinition) else ():
-            if (declared := declared_feed(spec.metadata)) is not None:
-                yield spec.key, declared
+        yield from asset.specs if isinstance(asset, dg.AssetsDefinition) else ()

@@ -101,6 +101,11 @@ class DataSettings(Section):
 
     Default: `0`.
     """
+    gate: _Switch = Field(default=False, validation_alias="FEED_ASSETS_GATE", description="1 for yes, and 0 for no")
+    """`1`: the assets of the worked example have a trigger, so the gate alone starts them.
+
+    Default: `0`.
+    """
 
     @field_validator("base")
     @classmethod
@@ -174,6 +179,8 @@ class Settings:
     the last two); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
     table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
     is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
+    If `gate`, the assets of the worked example have a trigger.
+    If `gate`, the assets of the worked example have a trigger.
     A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
@@ -190,6 +197,7 @@ class Settings:
     warehouse: str = field(default="", repr=False)
     catalog: str = ""
     hourly: bool = False
+    gate: bool = False
     smtp: str = field(default="", repr=False)
     mail_from: str = ""
     mail_to: tuple[str, ...] = ()
@@ -220,6 +228,7 @@ class Settings:
             sources_directory=data.sources_directory or sources_directory,
             catalog=check_catalog(catalog, data.base) if catalog else "",
             hourly=data.hourly,
+            gate=data.gate,
             **copied,
         )
 

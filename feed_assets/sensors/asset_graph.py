@@ -91,7 +91,7 @@ class AssetFeedGraph:
 
     def can_have(self, feed: str, partition: str | None) -> bool:
         """Whether the feed may have a partition of this name at some time; None means a feed without partitions."""
-        definition = self._partitions(feed)
+        definition = self.partitions(feed)
         if definition is None or partition is None:
             return definition is None and partition is None
         if isinstance(definition, dg.DynamicPartitionsDefinition):
@@ -106,18 +106,18 @@ class AssetFeedGraph:
 
     def alike(self, one: str, other: str) -> bool:
         """Whether both feeds have the same partitions, so that one run can compute them."""
-        return bool(self._partitions(one) == self._partitions(other))
+        return bool(self.partitions(one) == self.partitions(other))
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
         """The partitions of the feed that lie in this time, the first perhaps in part; none if they are not times."""
-        return {each for each in within(self._partitions(feed), start, end) if self.has(feed, each)}
+        return {each for each in within(self.partitions(feed), start, end) if self.has(feed, each)}
 
     def of_day(self, feed: str, day: date) -> Sequence[str]:
         """The partitions of the feed that begin on this day, or else those in which it lies.
 
         The day's name if the feed's times have none there; none if its partitions are not times.
         """
-        definition = self._partitions(feed)
+        definition = self.partitions(feed)
         return during(definition, day) or ([str(day)] if times_of(definition) is not None else [])
 
     def range(self, key: dg.AssetKey, first: str, last: str) -> list[str]:
@@ -153,11 +153,21 @@ class AssetFeedGraph:
 
     def has_time(self, feed: str, partition: str) -> bool:
         """Whether the partition is a period of time, not only a name."""
-        return time_window(self._partitions(feed), partition) is not None
+        return time_window(self.partitions(feed), partition) is not None
 
     def keys_of_partitions(self, feed: str) -> tuple[str, ...]:
         """The keys by which other programs know the feed's partitions: none, `date`, `date` and `hour`, `partition`."""
-        return partition_keys(self._partitions(feed))
+        return partition_keys(self.partitions(feed))
+
+    def partitions(self, feed: str) -> dg.PartitionsDefinition | None:
+        """The partitions of the feed's asset; None if it has none."""
+        definition: dg.PartitionsDefinition | None = self.graph.get(self.keys[feed]).partitions_def
+        return definition
+
+    def metadata(self, feed: str) -> Mapping[str, Any]:
+        """The metadata of the feed's asset."""
+        metadata: Mapping[str, Any] = self.graph.get(self.keys[feed]).metadata
+        return metadata
 
     def _answer(self, question: Callable[[Any, dg.AssetKey, str], _Answer], feed: str, partition: str) -> _Answer:
         """The answer to a question on a partition, remembered if it depends on nothing but the partitions' bounds."""
@@ -173,10 +183,6 @@ class AssetFeedGraph:
         if self.bounds[key] is not None:
             answers[asked] = answer
         return answer
-
-    def _partitions(self, feed: str) -> dg.PartitionsDefinition | None:
-        definition: dg.PartitionsDefinition | None = self.graph.get(self.keys[feed]).partitions_def
-        return definition
 
 
 def _bounds(graph: Any, key: dg.AssetKey, moment: datetime) -> _Bounds | None:

@@ -18,6 +18,7 @@ from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.flows import has_trigger
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources.known_contents import remember
@@ -57,23 +58,19 @@ def late_growth(
         for run_id in fail_dead_runs(context.instance):
             context.log.warning(f"Run {run_id} is marked as failed: its process is gone.")
         requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, feeds, clock.now())
-        days = LateDays(sources, {kind: feeds.locations[key] for kind, key in clean_assets.items()}, requests)
+        watched = {kind: feeds.locations[key] for kind, key in clean_assets.items()}
+        days = LateDays(
+            sources,
+            {kind: feed for kind, feed in watched.items() if not has_trigger(feeds, feed)},
+            requests,
+            joins=lambda feed, _: not has_trigger(feeds, feed),
+        )
         days.comparing.until = deadline
 
-        decisions: list[SourceDecision] = []
         cursor = load_cursor(context.cursor)
-        start_at, resume = str(cursor.get("resume", "")), None
+        start_at = str(cursor.get("resume", ""))
         start_at = start_at if is_day(start_at) else ""
-        for decision in days.decisions(start_at):
-            # Every tick decides at least one whole day, of all kinds.
-            another_day = bool(decisions) and decision.day != decisions[-1].day
-            if another_day and time.monotonic() > deadline:
-                resume = decision.day
-                break
-            decisions.append(decision)
-        if days.stopped_at is not None:
-            resume = min(filter(None, [resume, days.stopped_at]))
-            decisions = [each for each in decisions if each.day < days.stopped_at]
+        decisions, resume = days.decide(start_at, out_of_time=lambda: time.monotonic() > deadline)
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         asked = requests.put_on_record()

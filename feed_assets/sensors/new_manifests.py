@@ -7,14 +7,15 @@ their asset events (`update_events`), which partitions a change affects (`starts
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.dependencies.facts import Published
 from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.watching import Look, Watch, continue_scan, look_at_logged
@@ -24,6 +25,7 @@ from feed_assets.late_data.turns import Turns
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.flows import Flows
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
     TICK_SECONDS,
@@ -33,6 +35,7 @@ from feed_assets.sensors.ticks import (
     run_requests,
 )
 from feed_assets.sensors.update_events import UpdateEvents
+from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedNode, affected
 from feed_assets.state.store import Store
 
@@ -47,7 +50,9 @@ MOST_TOUCHED = 1_000
 
 
 def new_manifests(
+    sources: Sequence[Source],
     *,
+    first_day: date,
     lookback_days: int,
     interval_seconds: int,
     scan_seconds: int,
@@ -77,8 +82,8 @@ def new_manifests(
     ) -> dg.SensorResult:
         feeds, board = AssetFeedGraph.of(context.repository_def), blackboard.blackboard
         deadline = time.monotonic() + TICK_SECONDS
-        events = UpdateEvents(context, feeds, board)
-        tick = _Tick(context, feeds, board, state.store, clock.now(), deadline, events)
+        events, flows = UpdateEvents(context, feeds, board), Flows.of(feeds, sources, first_day)
+        tick = _Tick(context, feeds, board, state.store, clock.now(), deadline, events, flows)
         return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 
     return sensor
@@ -95,6 +100,8 @@ class _Tick:
     now: datetime
     deadline: float
     events: UpdateEvents
+    flows: Flows
+    published: list[Published] = field(default_factory=list)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     touched: set[tuple[str, str]] = field(default_factory=set)
 
@@ -110,6 +117,8 @@ class _Tick:
         self.touched = self._touched(cursor.get("touched"))
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)
+        if self.flows.triggers:
+            self.flows.states(self.store, self.board).published(self.published, now=self.now)
 
         still_open, compare = plan_stale(
             requests,
@@ -118,6 +127,7 @@ class _Tick:
             out_of_time=self._out_of_time,
             warn=self._warn,
             first=cursor.get("compare"),
+            among=lambda node: not self.flows.triggered(node.location),
         )
         runs = run_requests("new_manifests", self.feeds, requests.put_on_record(), run_config)
         for note in requests.decided:
@@ -217,6 +227,9 @@ class _Tick:
                     f"{node.name} ({change.sentence()})."
                 )
             return watch
+        if self.flows.knows(node.location) and look.touched:
+            slot = self.flows.slot(node.location, look.partition)
+            self.published.append(Published(slot, look.update.name if look.update else None))
         for change in look.changes:
             self.events.report(node, change)
         if look.touched:

@@ -93,6 +93,8 @@ class Requests:
     became_a_run: Callable[[str, str, LastRequest], bool]
     record_report: RecordReport | None = None
     """Needed if a need has a `report`."""
+    held: Callable[[str, str, str], str | None] = lambda _, __, ___: None
+    """Why a feed that is due waits, by the feed, the partition and the state of its input; None: nothing holds it."""
     notes: list[str] = field(default_factory=list)
     given_up: set[tuple[str, str]] = field(default_factory=set)
     already: int = 0
@@ -137,6 +139,9 @@ class Requests:
         times = 1 if last is None or last.state != state else self._times_again(feed, partition, last)
         if times is None:
             self.already += 1
+            return False
+        if (why := self.held(feed, partition, state)) is not None:
+            self.notes.append(f"{self._title((feed,), partition)} {why}")
             return False
         self._times[feed, partition] = times
         return True
@@ -240,3 +245,9 @@ class Requests:
 def state_of(update: str | None, inputs: str) -> str:
     """The state that a request answers: equal inputs are another state if another update is in force."""
     return f"{update or 'none'}/{inputs}"
+
+
+def in_force_in(state: str) -> str | None:
+    """The update in force that a state names; None if there was none."""
+    update = state.partition("/")[0]
+    return None if update == "none" else update

@@ -79,6 +79,11 @@ class Store:
         _engines.add(self._engine)
         finalize(self, self._engine.dispose)
 
+    @property
+    def url(self) -> str:
+        """The address of the database, without its password."""
+        return self._url.render_as_string(hide_password=True)
+
     @contextmanager
     def writing(self, log: str = MAIN) -> Iterator[Transaction]:
         """A writing transaction. An error rolls it back; after an error of the commit, its outcome is unknown.

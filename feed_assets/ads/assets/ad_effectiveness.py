@@ -8,6 +8,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, Observation
 
 import feed_assets as fa
+from feed_assets.ads.assets.clean import NO_GATE
 from feed_assets.ads.assets.effectiveness_lineage import effectiveness_lineage
 from feed_assets.ads.assets.figures import effectiveness_aggregates, effectiveness_figures
 from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
@@ -17,7 +18,7 @@ from feed_assets.ads.schemas import AD_EFFECTIVENESS, EFFECTIVENESS_FEED
 IO_MANAGER = "file_feed"
 
 
-def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
+def ad_effectiveness(partitions: dg.PartitionsDefinition, gate: Mapping[str, Any] = NO_GATE) -> dg.AssetsDefinition:
     """Impressions, clicks, click-through rate and cost of every ad, for each day on which it was shown."""
 
     @dg.asset(
@@ -31,14 +32,19 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         group_name=GROUP,
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
-        metadata=fa.feed_metadata(
-            EFFECTIVENESS_FEED,
-            AD_EFFECTIVENESS,
-            identity=["ad_id"],
-            audited=True,
-            warehouse="ad_effectiveness",
-            figures=fa.Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)),
-        ),
+        metadata={
+            **fa.feed_metadata(
+                EFFECTIVENESS_FEED,
+                AD_EFFECTIVENESS,
+                identity=["ad_id"],
+                audited=True,
+                warehouse="ad_effectiveness",
+                figures=fa.Figures(
+                    "campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)
+                ),
+            ),
+            **gate,
+        },
         description=(
             "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "
             "was shown, so a day also reads the next day's clicks, and runs again when they arrive. The ads of the "

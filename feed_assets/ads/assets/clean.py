@@ -1,7 +1,9 @@
 """The assets clean ads and clean clicks. Not here: their rules (`ads.cleaning`), and the factory (`fa.cleaned`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -14,12 +16,18 @@ from feed_assets.ads.schemas import ADS, CLEAN_ADS, CLEAN_ADS_FEED, CLEAN_CLICKS
 
 RULES = "rules"
 
+NO_GATE: Mapping[str, Any] = MappingProxyType({})
+"""The metadata of an asset without a trigger."""
+
 HOURLY = {ADS.name: fa.Hourly(check_ads, CLEAN_ADS), CLICKS.name: fa.Hourly(check_clicks, CLEAN_CLICKS)}
 """How the records of each kind are checked hour by hour, in installations that do."""
 
 
 def clean_ads(
-    sources: Sequence[fa.Source], partitions: dg.PartitionsDefinition, hourly: fa.Hourly | None = None
+    sources: Sequence[fa.Source],
+    partitions: dg.PartitionsDefinition,
+    hourly: fa.Hourly | None = None,
+    gate: Mapping[str, Any] = NO_GATE,
 ) -> dg.AssetsDefinition:
     """The ads shown on a day, each event once, ready to use."""
 
@@ -37,7 +45,10 @@ def clean_ads(
         partitions,
         judge,
         hourly=hourly,
-        metadata=fa.feed_metadata(CLEAN_ADS_FEED, CLEAN_ADS, identity=["source", "impression_id"], audited=True),
+        metadata={
+            **fa.feed_metadata(CLEAN_ADS_FEED, CLEAN_ADS, identity=["source", "impression_id"], audited=True),
+            **gate,
+        },
         required_resource_keys={RULES},  # unused, but a run's configuration may have them
         description=_described(description, sources),
         group_name=GROUP,
@@ -46,7 +57,10 @@ def clean_ads(
 
 
 def clean_clicks(
-    sources: Sequence[fa.Source], partitions: dg.PartitionsDefinition, hourly: fa.Hourly | None = None
+    sources: Sequence[fa.Source],
+    partitions: dg.PartitionsDefinition,
+    hourly: fa.Hourly | None = None,
+    gate: Mapping[str, Any] = NO_GATE,
 ) -> dg.AssetsDefinition:
     """The clicks of a day, each event once, repeated clicks collapsed."""
 
@@ -67,7 +81,10 @@ def clean_clicks(
         partitions,
         judge,
         hourly=hourly,
-        metadata=fa.feed_metadata(CLEAN_CLICKS_FEED, CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
+        metadata={
+            **fa.feed_metadata(CLEAN_CLICKS_FEED, CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
+            **gate,
+        },
         required_resource_keys={RULES},
         description=_described(description, sources),
         group_name=GROUP,

@@ -1,0 +1,75 @@
+"""Why a partition of a flow runs, or does not run yet: the gate's answer, from storage and the state database.
+
+Here: the answer for one partition, as the sensor `starts` would give it now. Nothing is changed. Not here: printing it
+(`cli`), and the decision itself (`dependencies.gate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import is_day
+from feed_assets.dependencies.gate import Verdict, decide
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.errors import FeedAssetsError
+from feed_assets.late_data.day_phases import lookback_days
+from feed_assets.late_data.raw_growth import growth_decisions
+from feed_assets.late_data.staleness import in_force_at, staleness
+from feed_assets.late_data.sweeping import settled_days
+from feed_assets.sensors.flows import Flows
+from feed_assets.sources.spec import Source
+
+
+class NoFlowError(FeedAssetsError):
+    """No flow, or no partition, of this name; the message lists what there is."""
+
+
+def explain_flow(
+    board: Blackboard,
+    flows: Flows,
+    states: Dependencies,
+    sources: Sequence[Source],
+    name: str,
+    partition: str,
+    *,
+    now: datetime,
+) -> Verdict:
+    """The gate's answer on a partition of the flow: an asset's name, or its feed's location. Raises NoFlowError."""
+    feed = _flow(flows, name)
+    if not flows.feeds.can_have(feed, partition):
+        raise NoFlowError(
+            f"{partition!r} is not a partition of {flows.feeds.feeds[feed].name}: its slots are {_few(flows, feed)}."
+        )
+    node = flows.feeds.feeds[feed]
+    update = in_force_at(board, flows.feeds, [(feed, partition)], now=now)[feed, partition]
+    behind = ""
+    if node.upstream:
+        answer = next(iter(staleness(board, flows.feeds, node, [partition], now=now)))
+        behind = answer.reason if answer.stale else ""
+    elif is_day(partition):
+        day = date.fromisoformat(partition)
+        read = [source for source in sources if source.key in node.raw_sources]
+        sweep = settled_days(node.declaration.on(board))
+        found = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
+        behind = "; ".join(each.sentence() for each in found if each.due)
+    case = flows.case(states, feed, partition, in_force=update, behind=behind)
+    return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
+
+
+def _flow(flows: Flows, name: str) -> str:
+    for location in flows.triggers:
+        if name in {location, flows.feeds.feeds[location].name}:
+            return location
+    known = ", ".join(flows.feeds.feeds[each].name for each in flows.triggers)
+    raise NoFlowError(
+        f"{name!r} is no asset with a trigger: {f'those are {known}' if known else 'this project has none'}. "
+        "`feed-assets explain DATE` tells about all assets."
+    )
+
+
+def _few(flows: Flows, feed: str) -> str:
+    partitions = flows.feeds.partitions(feed)
+    names = list(partitions.get_partition_keys()) if partitions is not None else []
+    return f"{names[0]} to {names[-1]}" if names else "none yet"

@@ -1,0 +1,198 @@
+"""The flows of a code location: the feeds with a trigger, the datasets they read, and what is known of their slots.
+
+Here: Dagster's assets and partitions as the gate's cases. Not here: the decision (`dependencies.gate`), and starting
+a run (`starts`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import DatasetError
+from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.instants import instant_of, moment_of
+from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.names import NO_MEMBER
+from feed_assets.datasets.slots import Slot, parse_start
+from feed_assets.dependencies.gate import Case, InputState, Quality
+from feed_assets.dependencies.rules import Basis, Declared, Rule
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.trigger import Accepts, Trigger
+from feed_assets.feed_events.triggers import declared_trigger
+from feed_assets.partitions.slots import NoSlotsError, feed_dataset, partition_of, slot_of
+from feed_assets.partitions.time_windows import time_window
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sources.spec import Source
+from feed_assets.starts.graph import FeedNode, affected
+from feed_assets.state.event_log import Event
+from feed_assets.state.store import Store
+
+SOURCE_LEVEL = "source"
+"""The level of the members of raw data: the sources of a kind."""
+
+_STATES: dict[tuple[str, str], Dependencies] = {}
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """The triggers by location, and all datasets by name; both are empty in a project without a trigger."""
+
+    feeds: AssetFeedGraph
+    triggers: Mapping[str, Trigger]
+    datasets: Mapping[str, Declared]
+
+    @classmethod
+    def of(cls, feeds: AssetFeedGraph, sources: Sequence[Source], first_day: date) -> Flows:
+        """The flows of a code location. Raises DagsterInvalidDefinitionError for a trigger that cannot work."""
+        triggers = {
+            location: found
+            for location in feeds.feeds
+            if (found := declared_trigger(feeds.metadata(location))) is not None
+        }
+        if not triggers:
+            return cls(feeds, {}, {})
+        read = {each for location in triggers for each in (location, *feeds.feeds[location].upstream)}
+        try:
+            datasets = {location: _of_feed(feeds, location) for location in sorted(read)}
+            datasets |= {each.dataset.name: each for each in _raw(sources, first_day)}
+        except DatasetError as error:
+            raise dg.DagsterInvalidDefinitionError(str(error)) from None
+        flows = cls(feeds, triggers, datasets)
+        for location, trigger in triggers.items():
+            flows._check(location, trigger)
+        return flows
+
+    def _check(self, location: str, trigger: Trigger) -> None:
+        """Raise DagsterInvalidDefinitionError if a flow would wait for ever, or has nothing to wait for."""
+        node = self.feeds.feeds[location]
+        if not node.made_here:
+            raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
+        read = [*node.upstream, *_raw_datasets(node)]
+        if not read:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{node.name} has a trigger, but reads no feed with partitions and no raw data: schedule it instead."
+            )
+        if trigger.quality is Accepts.PASSED and (unchecked := [n for n in read if not self.datasets[n].checked]):
+            raise dg.DagsterInvalidDefinitionError(
+                f"{node.name} takes inputs that passed their checks, and {', '.join(unchecked)} has none: it would "
+                "wait for ever. Audit it, or use trigger(quality='not_bad')."
+            )
+
+    def triggered(self, location: str) -> bool:
+        """Whether the gate decides on this feed."""
+        return location in self.triggers
+
+    def knows(self, location: str) -> bool:
+        """Whether the gate asks about this feed: a flow, or an input of one."""
+        return location in self.datasets
+
+    def states(self, store: Store, board: Blackboard) -> Dependencies:
+        """What is known of the slots of these datasets. A process keeps it in memory."""
+        url, base = str(store.url), board.uri("")
+        with _LOCK:
+            known = _STATES.get((url, base))
+            if known is None or known.datasets != self.datasets:
+                known = _STATES[url, base] = Dependencies(store, base, self.datasets)
+            return known
+
+    def slot(self, feed: str, partition: str | None) -> Slot:
+        """The slot of a partition of a feed."""
+        return slot_of(self.datasets[feed].dataset, self.feeds.partitions(feed), partition)
+
+    def case(self, states: Dependencies, feed: str, partition: str, *, in_force: str | None, behind: str) -> Case:
+        """What is known of a partition of a flow. `behind` says what has changed since the update in force."""
+        window = time_window(self.feeds.partitions(feed), partition)
+        begins = window.start.astimezone(UTC) if window else moment_of(0)
+        inputs = [*self._inputs(states, feed, partition)]
+        return Case(self.feeds.feeds[feed].name, self.slot(feed, partition), inputs, in_force, behind, begins)
+
+    def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
+        node, own = self.feeds.feeds[feed], self.slot(feed, partition)
+        for name in _raw_datasets(node):
+            yield self._state(states, own._replace(dataset=name), optional=False)
+        for parent in self.feeds.parents(feed, partition):
+            if parent.feed in self.datasets:
+                slot = self.slot(parent.feed, parent.partition)
+                yield self._state(states, slot, optional=not parent.required)
+
+    def _state(self, states: Dependencies, slot: Slot, *, optional: bool) -> InputState:
+        answer, declared = states.answer(slot), self.datasets[slot.dataset]
+        quality = Quality.PASSED if declared.checked and answer.complete else Quality.UNCHECKED
+        return InputState(
+            slot,
+            complete=answer.complete,
+            revision=answer.revision,
+            quality=quality,
+            optional=optional,
+            checked=declared.checked,
+            why=states.why(slot),
+            reopened=answer.begun,
+        )
+
+
+def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:
+    """Whether the gate decides on this feed, and no other sensor."""
+    return declared_trigger(feeds.metadata(location)) is not None
+
+
+def raw_name(kind: str) -> str:
+    """The dataset of the raw data of a kind."""
+    return f"raw/{kind}"
+
+
+def hour_of(kind: str, source: str, day: str, hour: str) -> Slot:
+    """The base slot of a source's raw hour, `00` to `23` UTC."""
+    moment = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(hours=int(hour))
+    return Slot(raw_name(kind), source, Grain.HOUR, instant_of(moment))
+
+
+def _raw_datasets(node: FeedNode) -> list[str]:
+    return sorted({raw_name(source.partition("/")[0]) for source in node.raw_sources})
+
+
+def _of_feed(feeds: AssetFeedGraph, location: str) -> Declared:
+    try:
+        dataset = feed_dataset(location, feeds.partitions(location))
+    except NoSlotsError as error:
+        raise dg.DagsterInvalidDefinitionError(str(error)) from None
+    return Declared(dataset, Rule(Basis.PUBLISHED), checked=feeds.feeds[location].declaration.audited)
+
+
+def _raw(sources: Sequence[Source], first_day: date) -> Iterator[Declared]:
+    """The raw data of each kind: hours of its sources, complete when the kind's longest buffer is over."""
+    kinds: dict[str, list[Source]] = {}
+    for source in sources:
+        kinds.setdefault(source.kind, []).append(source)
+    for kind, of_kind in kinds.items():
+        members = tuple(Member(source.name, first_day, calendar=Calendar("UTC")) for source in of_kind)
+        dataset = Dataset(raw_name(kind), Grain.HOUR.and_coarser, Hierarchy((SOURCE_LEVEL,), members))
+        longest = max(source.buffer_hours for source in of_kind)
+        yield Declared(dataset, Rule(Basis.ASSUMED, buffer=timedelta(hours=longest)))
+
+
+def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]]:
+    """The partitions of flows that read a slot of a feed which these events say to be completed or reopened."""
+    found: set[tuple[str, str]] = set()
+    for each in events:
+        name, grain = str(each.details["dataset"]), Grain.named(str(each.details.get("grain", "")) or Grain.WHOLE)
+        if (
+            name not in flows.feeds.feeds
+            or name not in flows.datasets
+            or grain is not flows.datasets[name].dataset.base
+        ):
+            continue
+        node, start = flows.feeds.feeds[name], parse_start(str(each.details["first"]), grain)[1]
+        for number in range(int(each.details["count"])):
+            slot = Slot(name, NO_MEMBER, grain, moved(grain, start, number))
+            partition = partition_of(flows.feeds.partitions(name), slot)
+            found |= {place for place in affected(flows.feeds, node, partition) if flows.triggered(place[0])}
+    return found

@@ -1,0 +1,185 @@
+"""The sensor for flows with a trigger: what is known of their inputs becomes facts, and the gate decides what starts.
+
+Here: one tick. Raw data is compared as `late_growth` does, derived feeds as `new_manifests` does; what they would run
+is a reopened input here. Not here: the decision (`dependencies.gate`), the cases (`flows`), and the record of requested
+runs (`starts.requests`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.datasets.days import is_day
+from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.errors import EventsGoneError
+from feed_assets.dependencies.facts import Listed
+from feed_assets.dependencies.gate import decide
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.trigger import OnRerun
+from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
+from feed_assets.file_feed.digest import short_digest
+from feed_assets.late_data.catching_up import plan_stale
+from feed_assets.late_data.late_days import LateDays
+from feed_assets.late_data.raw_growth import SourceDecision
+from feed_assets.resources.settings import Clock
+from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.flows import Flows, changed_places, hour_of
+from feed_assets.sensors.liveness import fail_dead_runs
+from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
+from feed_assets.sources.spec import Source
+from feed_assets.starts.requests import Request, Requests, in_force_in
+
+CHANGED = "its inputs have changed since"
+NEVER = "its inputs are there, and it was never computed"
+
+
+def starts(
+    sources: Sequence[Source],
+    clean_assets: Mapping[str, dg.AssetKey],
+    *,
+    first_day: date,
+    lookback_days: int,
+    interval_seconds: int,
+    run_config: Mapping[str, Any],
+) -> dg.SensorDefinition:
+    """Starts every flow whose inputs are complete and good. `clean_assets` maps each kind of source to its asset."""
+
+    @dg.sensor(
+        name=STARTS,
+        asset_selection=dg.AssetSelection.all(),  # as `target`, all assets would have to share their partitions
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Decides on the assets with a trigger, and on no others: runs each partition whose inputs are complete and "
+            "good, once for each state of its inputs. `feed-assets deps explain` says why one does not run yet."
+        ),
+    )
+    def sensor(
+        context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
+    ) -> dg.SensorResult:
+        deadline = time.monotonic() + TICK_SECONDS
+        feeds = AssetFeedGraph.of(context.repository_def)
+        for run_id in fail_dead_runs(context.instance):
+            context.log.warning(f"Run {run_id} is marked as failed: its process is gone.")
+        flows, board, store = Flows.of(feeds, sources, first_day), blackboard.blackboard, state.store
+        states = flows.states(store, board)
+        requests = requests_of_tick(context.instance, store, board, feeds, clock.now())
+        gate = _Gate(flows, states, clock.now(), lookback_days)
+        requests.held = gate.held
+        raw = {kind: feeds.locations[key] for kind, key in clean_assets.items()}
+        days = LateDays(
+            sources,
+            {kind: feed for kind, feed in raw.items() if flows.triggered(feed)},
+            requests,
+            joins=gate.joins,
+            by_hour=True,
+        )
+        days.comparing.until = deadline
+
+        cursor = load_cursor(context.cursor)
+        start_at = str(cursor.get("resume", ""))
+        start_at = start_at if is_day(start_at) else ""
+        decisions, resume = days.decide(start_at, out_of_time=lambda: time.monotonic() > deadline)
+        gate.take(decisions)
+        days.plan(decisions)
+        days.settle(decisions, start_at=start_at, resume=resume)
+        seen, touched = _touched(flows, states, cursor)
+        touched, compare = plan_stale(
+            requests,
+            touched,
+            lookback_days=lookback_days,
+            out_of_time=lambda: time.monotonic() > deadline,
+            warn=context.log.warning,
+            first=cursor.get("compare"),
+            among=lambda node: flows.triggered(node.location) and bool(node.upstream),
+        )
+        runs = run_requests(STARTS, feeds, requests.put_on_record(), run_config, gate.tags)
+        logged = short_digest("\n".join(requests.decided)) if requests.decided else ""
+        if logged != cursor.get("logged", ""):
+            for line in requests.decided:
+                context.log.info(line)
+        content = {"resume": resume, "compare": compare, "logged": logged, "events": seen, "touched": sorted(touched)}
+        return dg.SensorResult(
+            run_requests=runs,
+            skip_reason=None if runs else _summary(requests),
+            cursor=json.dumps({name: value for name, value in content.items() if value}),
+        )
+
+    return sensor
+
+
+@dataclass(slots=True)
+class _Gate:
+    """The gate over one tick's facts."""
+
+    flows: Flows
+    states: Dependencies
+    now: datetime
+    lookback_days: int
+
+    def take(self, decisions: Iterable[SourceDecision]) -> None:
+        """Record what raw data there is, and reopen the hours for which a day is processed again."""
+        self.states.tick(self.now)
+        hours = [
+            (each, hour_of(each.source.kind, each.source.name, each.day, name), hour)
+            for each in decisions
+            for name, hour in each.hours.items()
+        ]
+        facts = [Listed(slot, hour.records, hour.files, hour.content) for _, slot, hour in hours]
+        self.states.listed(facts, now=self.now)
+        reopened: dict[str, list[Slot]] = {}
+        for each, slot, _ in hours:
+            if each.update and each.wanted and self.states.answer(slot).grown:
+                reopened.setdefault(each.sentence(), []).append(slot)
+        for reason, slots in reopened.items():
+            self.states.reopen(slots, reason=reason, now=self.now)
+
+    def held(self, feed: str, partition: str, state: str) -> str | None:
+        """Why a partition of a flow that is due waits; None if nothing holds it."""
+        trigger = self.flows.triggers.get(feed)
+        if trigger is None:
+            return None
+        update = in_force_in(state)
+        case = self.flows.case(self.states, feed, partition, in_force=update, behind=CHANGED if update else NEVER)
+        verdict = decide(case, trigger, now=self.now, lookback=timedelta(days=self.lookback_days))
+        return verdict.sentence if verdict.held else None
+
+    def tags(self, request: Request) -> dict[str, str]:
+        """The revisions of the inputs that decided, for the record of the run."""
+        need = request.need
+        cases = (self.flows.case(self.states, feed, need.partition, in_force=None, behind="") for feed in need.due)
+        found = {str(each.slot): each.revision for case in cases for each in case.inputs if each.complete}
+        return {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
+
+    def joins(self, feed: str, has_update: bool) -> bool:  # noqa: FBT001 - the port of `LateDays`
+        """Whether a flow may be computed in the run of its inputs: nothing but these decides on it there."""
+        trigger = self.flows.triggers.get(feed)
+        return trigger is not None and not (has_update and trigger.on_rerun is OnRerun.IGNORE)
+
+
+def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -> tuple[int, set[tuple[str, str]]]:
+    """The partitions, of any age, of which an input has changed since the last tick, and those that it left.
+
+    Also the number of the newest event. The first tick begins with the newest: it compares the whole lookback.
+    """
+    known, left = cursor.get("events"), cursor.get("touched")
+    touched = {(str(feed), str(partition)) for feed, partition in left} if isinstance(left, list) else set()
+    try:
+        events = states.events(known) if isinstance(known, int) else []
+    except EventsGoneError as gone:
+        return gone.newest, touched
+    newest = events[-1].sequence if events else known if isinstance(known, int) else states.newest()
+    return newest, {each for each in touched if flows.triggered(each[0])} | changed_places(flows, events)
+
+
+def _summary(requests: Requests) -> str:
+    again = f"{requests.already} already requested for their present state" if requests.already else ""
+    return "No run needed. " + "; ".join([*requests.decided[:3], *([again] if again else [])])
