@@ -48,7 +48,7 @@ docs: $(READY) ## build the documentation into build/docs; generated pages are w
 # Hundreds of processes load the package: each would compile it again where Python is told to keep no compiled modules.
 quick test: export PYTHONDONTWRITEBYTECODE =
 quick: $(READY) ## the tests without Spark, servers and long waits, in two processes; for each change
-	$(BIN)/python -m pytest --quick --quiet --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --quick --quiet -r fE --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 test: $(READY) ## all tests, in three processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder

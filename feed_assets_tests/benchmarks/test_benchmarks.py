@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from feed_assets_tests.benchmarks.__main__ import main
+
+pytestmark = pytest.mark.slow
 
 
 def test_quick_measurements_are_shown_and_written_with_the_machine_they_are_of(tmp_path, monkeypatch):

@@ -20,6 +20,8 @@ from feed_assets.processes.group import run_until_interrupted
 from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS, until
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Result]
 Written = Callable[[str, str], Path]
 

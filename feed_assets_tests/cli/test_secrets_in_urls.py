@@ -61,6 +61,7 @@ def test_a_variable_with_a_password_is_refused_and_not_shown(run: Run, monkeypat
     assert f"FEED_ASSETS_{variable}" in result.output
 
 
+@pytest.mark.slow
 def test_a_base_of_env_with_a_password_is_refused_and_not_shown(program: Program, tmp_path: Path):
     (tmp_path / ".env").write_text(f"FEED_ASSETS_BASE={BASE}\n")
     for words in (["feeds"], ["explain", "2019-11-24"], ["demo"]):

@@ -268,6 +268,7 @@ def test_a_writer_may_stop_anywhere_or_lose_an_answer_beside_another() -> None:
         assert all(name in valid for name in end.results.values() if isinstance(name, str))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("page_size")
 def test_a_reader_beside_a_writer_reads_the_update_before_or_the_new_one(content_tags: bool) -> None:
     check = all_of(only_whole_updates(("old", 2), ("new", 2)), reads_what_was_in_force)
@@ -548,6 +549,7 @@ def test_a_writer_an_operator_retention_and_a_reader() -> None:
     explore(objects, actors, check=check, observe=reading, expected=EXPECTED)
 
 
+@pytest.mark.slow
 def test_two_writers_an_operator_and_retention() -> None:
     """As few steps as they can take. A plain reader and the library look at every state."""
     objects = before(("older", 1), ("old", 1))

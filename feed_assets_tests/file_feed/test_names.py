@@ -133,6 +133,7 @@ HOSTILE = st.lists(
 """Names that mean a way out, to somebody: in other scripts, encoded, absolute."""
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(HOSTILE)
 def test_no_name_leads_out_of_its_place(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:

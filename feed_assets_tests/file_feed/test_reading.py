@@ -119,6 +119,7 @@ def on(objects: Mapping[str, bytes], *, content_tags: bool = True) -> Blackboard
 # --- the library and a plain reader agree -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     history=HISTORY, other=HISTORY, page=PAGE_SIZES, content_tags=st.booleans(), partition=st.sampled_from([DAY, None])

@@ -19,10 +19,12 @@ def store(tmp_path: Path) -> Store:
     return Store(sqlite_url(tmp_path / "state.db"))
 
 
+@pytest.mark.slow
 def test_when_all_is_quiet_each_day_is_what_a_full_recompute_gives_and_no_run_was_without_cause(store: Store) -> None:
     assert sum(histories(store, HISTORIES)) > HISTORIES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_monitor_with_a_mistake_is_found(store: Store, mistake: str) -> None:
     with mistaken(mistake), pytest.raises(WrongError):

@@ -60,6 +60,7 @@ def is_cut(connection):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", HEAD, HEALTH + HEAD])
 def test_a_connection_that_does_not_end_its_head_is_cut(server, sent):
     with connected(server) as connection:
