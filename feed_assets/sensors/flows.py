@@ -9,20 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date
 
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.datasets.calendars import Calendar
-from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import Grain, moved
-from feed_assets.datasets.instants import instant_of, moment_of
-from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
-from feed_assets.dependencies.gate import Case, InputState, Quality
+from feed_assets.dependencies.gate import Case, InputState
+from feed_assets.dependencies.inputs import input_state
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.trigger import Accepts, Trigger
@@ -30,13 +28,11 @@ from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.partitions.slots import NoSlotsError, feed_dataset, partition_of, slot_of
 from feed_assets.partitions.time_windows import time_window
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.raw_facts import raw_datasets, raw_name
 from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedNode, affected
 from feed_assets.state.event_log import Event
 from feed_assets.state.store import Store
-
-SOURCE_LEVEL = "source"
-"""The level of the members of raw data: the sources of a kind."""
 
 _STATES: dict[tuple[str, str], Dependencies] = {}
 _LOCK = threading.Lock()
@@ -63,7 +59,7 @@ class Flows:
         read = {each for location in triggers for each in (location, *feeds.feeds[location].upstream)}
         try:
             datasets = {location: _of_feed(feeds, location) for location in sorted(read)}
-            datasets |= {each.dataset.name: each for each in _raw(sources, first_day)}
+            datasets |= {each.dataset.name: each for each in raw_datasets(sources, first_day)}
         except DatasetError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
         flows = cls(feeds, triggers, datasets)
@@ -118,41 +114,16 @@ class Flows:
     def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
         for name in _raw_datasets(node):
-            yield self._state(states, own._replace(dataset=name), optional=False)
+            yield input_state(states, own._replace(dataset=name))
         for parent in self.feeds.parents(feed, partition):
             if parent.feed in self.datasets:
                 slot = self.slot(parent.feed, parent.partition)
-                yield self._state(states, slot, optional=not parent.required)
-
-    def _state(self, states: Dependencies, slot: Slot, *, optional: bool) -> InputState:
-        answer, declared = states.answer(slot), self.datasets[slot.dataset]
-        quality = Quality.PASSED if declared.checked and answer.complete else Quality.UNCHECKED
-        return InputState(
-            slot,
-            complete=answer.complete,
-            revision=answer.revision,
-            quality=quality,
-            optional=optional,
-            checked=declared.checked,
-            why=states.why(slot),
-            reopened=answer.begun,
-        )
+                yield input_state(states, slot, optional=not parent.required)
 
 
 def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:
     """Whether the gate decides on this feed, and no other sensor."""
     return declared_trigger(feeds.metadata(location)) is not None
-
-
-def raw_name(kind: str) -> str:
-    """The dataset of the raw data of a kind."""
-    return f"raw/{kind}"
-
-
-def hour_of(kind: str, source: str, day: str, hour: str) -> Slot:
-    """The base slot of a source's raw hour, `00` to `23` UTC."""
-    moment = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(hours=int(hour))
-    return Slot(raw_name(kind), source, Grain.HOUR, instant_of(moment))
 
 
 def _raw_datasets(node: FeedNode) -> list[str]:
@@ -165,18 +136,6 @@ def _of_feed(feeds: AssetFeedGraph, location: str) -> Declared:
     except NoSlotsError as error:
         raise dg.DagsterInvalidDefinitionError(str(error)) from None
     return Declared(dataset, Rule(Basis.PUBLISHED), checked=feeds.feeds[location].declaration.audited)
-
-
-def _raw(sources: Sequence[Source], first_day: date) -> Iterator[Declared]:
-    """The raw data of each kind: hours of its sources, complete when the kind's longest buffer is over."""
-    kinds: dict[str, list[Source]] = {}
-    for source in sources:
-        kinds.setdefault(source.kind, []).append(source)
-    for kind, of_kind in kinds.items():
-        members = tuple(Member(source.name, first_day, calendar=Calendar("UTC")) for source in of_kind)
-        dataset = Dataset(raw_name(kind), Grain.HOUR.and_coarser, Hierarchy((SOURCE_LEVEL,), members))
-        longest = max(source.buffer_hours for source in of_kind)
-        yield Declared(dataset, Rule(Basis.ASSUMED, buffer=timedelta(hours=longest)))
 
 
 def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]]:

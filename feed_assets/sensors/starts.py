@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -17,9 +17,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.datasets.days import is_day
-from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import EventsGoneError
-from feed_assets.dependencies.facts import Listed
 from feed_assets.dependencies.gate import decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.trigger import OnRerun
@@ -27,12 +25,12 @@ from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
-from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.flows import Flows, changed_places, hour_of
+from feed_assets.sensors.flows import Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
+from feed_assets.sensors.raw_facts import record_raw
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Request, Requests, in_force_in
@@ -88,7 +86,7 @@ def starts(
         start_at = str(cursor.get("resume", ""))
         start_at = start_at if is_day(start_at) else ""
         decisions, resume = days.decide(start_at, out_of_time=lambda: time.monotonic() > deadline)
-        gate.take(decisions)
+        record_raw(states, decisions, now=clock.now())
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         seen, touched = _touched(flows, states, cursor)
@@ -124,23 +122,6 @@ class _Gate:
     states: Dependencies
     now: datetime
     lookback_days: int
-
-    def take(self, decisions: Iterable[SourceDecision]) -> None:
-        """Record what raw data there is, and reopen the hours for which a day is processed again."""
-        self.states.tick(self.now)
-        hours = [
-            (each, hour_of(each.source.kind, each.source.name, each.day, name), hour)
-            for each in decisions
-            for name, hour in each.hours.items()
-        ]
-        facts = [Listed(slot, hour.records, hour.files, hour.content) for _, slot, hour in hours]
-        self.states.listed(facts, now=self.now)
-        reopened: dict[str, list[Slot]] = {}
-        for each, slot, _ in hours:
-            if each.update and each.wanted and self.states.answer(slot).grown:
-                reopened.setdefault(each.sentence(), []).append(slot)
-        for reason, slots in reopened.items():
-            self.states.reopen(slots, reason=reason, now=self.now)
 
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""

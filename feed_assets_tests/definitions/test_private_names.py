@@ -60,7 +60,7 @@ DOCUMENTED_JAVA = {
     "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
 SPARKS = re.compile(r"org\.apache\.spark(\.\w+)+")
-DOCUMENTED_ALL_THE_SAME = {"_fields", "_replace", "_value_"}
+DOCUMENTED_ALL_THE_SAME = {"_asdict", "_fields", "_replace", "_value_"}
 """Names of the standard library with an underscore that its documentation has, of enumerations as well."""
 
 

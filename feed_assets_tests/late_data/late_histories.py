@@ -318,14 +318,17 @@ def _only(files: Files, of: str) -> dict[str, tuple[int, int | None, int]]:
     return {name: file for (source_key, name), file in files.items() if source_key == of}
 
 
-def histories(store: Store, count: int, seed: int = 0) -> Iterator[int]:
-    """Live so many histories; yields the runs of each. Raises WrongError, with the number of the history."""
+def histories(store: Store, count: int, seed: int = 0, *, gated: bool = False) -> Iterator[int]:
+    """Live so many histories; yields the runs of each. Raises WrongError, with the number of the history.
+
+    `gated`: the days have a trigger, which changes nothing but who decides.
+    """
     for number in range(seed, seed + count):
         with store.writing() as transaction:
-            for table in ("requests", "reports", "log"):
+            for table in ("requests", "reports", "log", "dependency_slots", "dependency_datasets"):
                 transaction.connection.exec_driver_sql(f"DELETE FROM feed_assets_{table}")
         first = date.fromisoformat(DAYS[0])
-        history = History(World(store, SOURCES, at("2020-03-04"), first), random.Random(number))
+        history = History(World(store, SOURCES, at("2020-03-04"), first, gated=gated), random.Random(number))
         try:
             history.live()
         except WrongError as wrong:

@@ -13,6 +13,14 @@ from datetime import UTC, date, datetime, timedelta
 from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import Entry, Page
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import day_of
+from feed_assets.datasets.names import NO_MEMBER
+from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.gate import Case, decide
+from feed_assets.dependencies.inputs import input_state
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.trigger import Trigger
 from feed_assets.file_feed import (
     Claim,
     Facts,
@@ -30,12 +38,13 @@ from feed_assets.late_data import inputs_read, raw_growth
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.notices.requested_reports import record_requested
+from feed_assets.sensors.raw_facts import raw_datasets, raw_name, record_raw
 from feed_assets.sources.layout import RAW, LandingId, landed_path, raw_file_key
 from feed_assets.sources.ledger import Landing
 from feed_assets.sources.raw import read_set
 from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedNode
-from feed_assets.starts.requests import Request, Requests
+from feed_assets.starts.requests import Request, Requests, in_force_in
 from feed_assets.starts.tables import LastRequest
 from feed_assets.state.store import Store
 from feed_assets_tests.late_data.plain_process import ADS, Days, node
@@ -93,6 +102,8 @@ class World:
     alive: dict[str, Run] = field(default_factory=dict)
     became_runs: set[tuple[str, str, int]] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    gated: bool = False
+    """Whether the day has a trigger, and the gate decides."""
 
     def __post_init__(self) -> None:
         # What a process remembers of storage in memory is of another world.
@@ -140,13 +151,26 @@ class World:
         """The decisions of a tick, and the requests that it put on record."""
         busy = {day: frozenset([ADS]) for day in self.alive}
         requests = Requests(self.store, self.board, self.graph, self.now, busy, self._became_a_run, record_requested)
-        late = LateDays(self.sources, {"ads": ADS}, requests)
+        late = LateDays(self.sources, {"ads": ADS}, requests, by_hour=self.gated)
         decisions = list(late.decisions())
+        if self.gated:
+            (raw,) = raw_datasets(self.sources, self.first)
+            states = Dependencies(self.store, self.board.uri(""), {raw.dataset.name: raw})
+            record_raw(states, decisions, now=self.now)
+            requests.held = lambda _, day, state: self._held(states, day, state)
         late.plan(decisions)
         late.settle(decisions)
         asked = requests.put_on_record()
         self.notes = requests.decided
         return decisions, asked
+
+    def _held(self, states: Dependencies, day: str, state: str) -> str | None:
+        slot = Slot(raw_name("ads"), NO_MEMBER, Grain.DAY, day_of(date.fromisoformat(day)))
+        inputs = [input_state(states, slot)]
+        case = Case("ads", slot._replace(dataset=ADS), inputs, in_force_in(state), "changed", at(day, 0))
+        lookback = timedelta(days=max(each.lookback_days for each in self.sources))
+        verdict = decide(case, Trigger(settle=timedelta(0)), now=self.now, lookback=lookback)
+        return verdict.sentence if verdict.held else None
 
     def _became_a_run(self, _: str, day: str, last: LastRequest) -> bool:
         return (day, last.state, last.times) in self.became_runs

@@ -25,6 +25,12 @@ def test_when_all_is_quiet_each_day_is_what_a_full_recompute_gives_and_no_run_wa
 
 
 @pytest.mark.slow
+def test_days_with_a_trigger_have_the_same_runs_as_days_without(store: Store) -> None:
+    without = list(histories(store, HISTORIES // 4))
+    assert list(histories(store, HISTORIES // 4, gated=True)) == without
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_monitor_with_a_mistake_is_found(store: Store, mistake: str) -> None:
     with mistaken(mistake), pytest.raises(WrongError):

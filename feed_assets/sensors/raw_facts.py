@@ -1,0 +1,68 @@
+"""The raw data of sources as facts about slots: what is there hour by hour, and which hours are reopened.
+
+Here: the dataset of each kind's raw data, and what decisions on late data say about it. No Dagster. Not here: the
+decisions (`late_data.raw_growth`), and what the facts mean (`dependencies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from feed_assets.datasets.calendars import Calendar
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import instant_of
+from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.facts import Listed
+from feed_assets.dependencies.rules import Basis, Declared, Rule
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.late_data.raw_growth import SourceDecision
+from feed_assets.sources.spec import Source
+
+SOURCE_LEVEL: Final = "source"
+"""The level of the members of raw data: the sources of a kind."""
+
+
+def raw_name(kind: str) -> str:
+    """The dataset of the raw data of a kind."""
+    return f"raw/{kind}"
+
+
+def raw_datasets(sources: Sequence[Source], first_day: date) -> Iterator[Declared]:
+    """The raw data of each kind: hours of its sources, complete when the kind's longest buffer is over.
+
+    Raises DatasetError for the name of a source that cannot be a member's.
+    """
+    kinds: dict[str, list[Source]] = {}
+    for source in sources:
+        kinds.setdefault(source.kind, []).append(source)
+    for kind, of_kind in kinds.items():
+        members = tuple(Member(source.name, first_day, calendar=Calendar("UTC")) for source in of_kind)
+        dataset = Dataset(raw_name(kind), Grain.HOUR.and_coarser, Hierarchy((SOURCE_LEVEL,), members))
+        longest = max(source.buffer_hours for source in of_kind)
+        yield Declared(dataset, Rule(Basis.ASSUMED, buffer=timedelta(hours=longest)))
+
+
+def record_raw(states: Dependencies, decisions: Iterable[SourceDecision], *, now: datetime) -> None:
+    """Record what raw data there is, and reopen the hours that changed on days that are to be processed again.
+
+    The decisions have their hours. Raises StoreError.
+    """
+    states.tick(now)
+    hours = [(each, _hour_of(each, name), hour) for each in decisions for name, hour in each.hours.items()]
+    states.listed([Listed(slot, hour.records, hour.files, hour.content) for _, slot, hour in hours], now=now)
+    reopened: dict[str, list[Slot]] = {}
+    for each, slot, _ in hours:
+        if each.update and each.wanted and states.answer(slot).grown:
+            reopened.setdefault(each.sentence(), []).append(slot)
+    for reason, slots in reopened.items():
+        states.reopen(slots, reason=reason, now=now)
+
+
+def _hour_of(decision: SourceDecision, hour: str) -> Slot:
+    """The base slot of an hour of the decision's source and day, `00` to `23` UTC."""
+    moment = datetime.fromisoformat(decision.day).replace(tzinfo=UTC) + timedelta(hours=int(hour))
+    return Slot(raw_name(decision.source.kind), decision.source.name, Grain.HOUR, instant_of(moment))
