@@ -220,10 +220,7 @@ class Dependencies:
 
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
-        states = self._kept.view(slot.dataset)
-        if slot not in states.bases and slot not in states.roll_ups:
-            states.windows.dataset.check(slot)
-        return answer(states, slot)
+        return answer(self._kept.view(slot.dataset), slot)
 
     def refresh(self) -> None:
         """Take over what other processes have written. One query if there is nothing new."""
