@@ -60,7 +60,7 @@ def answer(states: SlotStates, slot: Slot) -> Answer:
 
 def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:
     facts, complete, flags = state.facts, state.complete, state.flags
-    basis = states.windows.basis(slot.member)
+    basis = states.windows.basis(slot)
     gap = gaps(facts.spans, states.stream(slot.member)) if facts.spans else 0
     reasons = tuple(f"{states.waivers[each].reason} ({each})" for each in facts.waivers)
     return Answer(
@@ -82,7 +82,7 @@ def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:
 
 def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
     windows, totals = states.windows, roll_up.totals
-    basis = windows.basis(slot.member)
+    basis = windows.basis(slot)
     flags = totals.shown(basis)
     expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
     waived = tuple(_waivers(states, slot)) if "waived" in flags else ()

@@ -265,7 +265,7 @@ def _act_of_base(acts: Acts, slot: Slot, *bases: Basis) -> Act:
         raise RefusedFactError(
             f"{slot} is no base slot: {slot.dataset} takes facts about its members by {act.windows.base}."
         )
-    if (other := act.windows.rule_of(slot.member).basis) not in bases:
+    if (other := act.windows.rule_of(slot).basis) not in bases:
         raise RefusedFactError(f"{slot} has the basis {other}, so it takes no facts of the basis {bases[0]}.")
     return act
 
