@@ -180,13 +180,15 @@ class Act:
                 fallen[slot] = reason
         for slot, reason in [*fallen.items()]:
             state = self.bases[slot]
-            facts = state.facts._replace(late=0, late_parts=0)
-            self.bases[slot] = state._replace(facts=facts, complete=False, revision=state.revision + 1)
+            facts = state.facts._replace(late=0, late_parts=0, revised=state.facts.content)
+            fell = state._replace(facts=facts, complete=False, revision=state.revision + 1, begun=self.clock)
+            self.bases[slot] = fell
             for above in self.windows.ancestors(slot):
                 roll_up = self._roll_up(above)
                 if roll_up.complete:
                     fallen[above] = reason
-                    lower = roll_up._replace(complete=False, revision=roll_up.revision + 1, fresh=False)
+                    revision = roll_up.revision + 1
+                    lower = roll_up._replace(complete=False, revision=revision, fresh=False, begun=self.clock)
                     self.roll_ups[above] = lower
         return self._ranges(fallen)
 
@@ -223,6 +225,8 @@ class Act:
             return shown
         revision = max(state.revision, 1)
         content = state.content if slot in self._equal and state.content else revision
+        if not state.revision:
+            shown = shown._replace(facts=shown.facts._replace(revised=shown.facts.content))
         done = shown._replace(complete=True, revision=revision, content=content)
         self._completed(slot, done, found.flags, found.accounted, found.expected)
         return done

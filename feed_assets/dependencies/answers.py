@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
 from feed_assets.datasets.containment import base_set, base_starts
+from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.completeness import NEVER
 from feed_assets.dependencies.rules import Basis
 from feed_assets.dependencies.slot_states import BaseState, RollUp, SlotStates
 from feed_assets.dependencies.streams import gaps
@@ -24,7 +27,8 @@ class Answer(NamedTuple):
     the oldest revision with the content of the last complete one. `accounted` and `expected` are records; None: nobody
     has said what to expect. `missing` counts the base slots that are not complete, and `first_missing` names some.
     `overlap` and `gap` are positions that the parts of a base slot cover twice, and that no part covers between them.
-    `waived` has the reasons of persons, with the ids of their waivers.
+    `waived` has the reasons of persons, with the ids of their waivers. `grown`: a listing of the base slot shows other
+    content than that with which its revision began. `begun` is when a revision after the first began.
     """
 
     slot: Slot
@@ -40,6 +44,8 @@ class Answer(NamedTuple):
     overlap: int = 0
     gap: int = 0
     waived: tuple[str, ...] = ()
+    grown: bool = False
+    begun: datetime | None = None
 
 
 def answer(states: SlotStates, slot: Slot) -> Answer:
@@ -77,6 +83,8 @@ def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:
         facts.overlap if facts.length else 0,
         gap,
         reasons,
+        facts.content != facts.revised,
+        _moment(state.begun),
     )
 
 
@@ -104,6 +112,7 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
         missing,
         first,
         waived=waived,
+        begun=_moment(roll_up.begun),
     )
 
 
@@ -121,3 +130,42 @@ def _meet(windows: Windows, one: Slot, other: Slot) -> bool:
         member in mine and starts and mine[member] and starts[0] <= mine[member][-1] and mine[member][0] <= starts[-1]
         for member, starts in base_starts(windows.dataset, other)
     )
+
+
+def why_missing(states: SlotStates, slot: Slot) -> str:
+    """What an incomplete slot waits for, with its numbers; "" for a complete one."""
+    found = answer(states, slot)
+    if found.complete or not found.first_missing:
+        return ""
+    first = found.first_missing[0]
+    why = _why(states, first)
+    if first == slot:
+        return why
+    more = f"; {found.missing} {first.grain}s of {slot.dataset} are missing" if found.missing > 1 else ""
+    return f"{first} {why}{more}"
+
+
+def _why(states: SlotStates, slot: Slot) -> str:
+    state, rule = states.base(slot), states.windows.rule_of(slot)
+    facts = state.facts
+    if facts.backfill:
+        return f"is being backfilled: {facts.backfill}"
+    match rule.basis:
+        case Basis.PUBLISHED:
+            return "has no valid update"
+        case Basis.ASSUMED:
+            due = moment_of(states.windows.due(slot))
+            looked = "" if states.clock == NEVER else f"; last looked at {moment_of(states.clock):%Y-%m-%d %H:%M}"
+            return f"counts as complete from {due:%Y-%m-%d %H:%M} on, if nothing new comes{looked}"
+        case Basis.COUNTED:
+            given = {witness for witness, number in facts.numbers if number.final}
+            if absent := [each for each in rule.witnesses if each not in given]:
+                return f"has no final number of {', '.join(absent)}"
+            share = 100 * state.accounted / state.expected if state.expected else 100.0
+            return f"has {state.accounted:,} of {state.expected:,} records, {share:.3f} %"
+        case _:
+            return f"has {state.accounted:,} records; its source's end positions do not say that these are all"
+
+
+def _moment(instant: int) -> datetime | None:
+    return None if instant == NEVER else moment_of(instant)

@@ -35,10 +35,11 @@ class BaseFacts(NamedTuple):
     """All that is known of a base slot. The defaults are what is known without any fact.
 
     `published`: `update` is in force, with the content `digest`. `assumed`: a listing showed `records`, `files` and
-    `content`, which was new at the instant `changed`. `counted` and `covered`: parts have `landed` records; the lengths
-    of their ranges are `length` in all, and their union is `spans` for each stream. `numbers` has a number for each
-    witness, `ends` the end position of each stream, `taken` at an instant. `waivers` are ids, `backfill` the reason of
-    an open backfill. `late` records in `late_parts` came since the slot was complete.
+    `content`, which was new at the instant `changed`; `revised` is the content with which the revision began. `counted`
+    and `covered`: parts have `landed` records; the lengths of their ranges are `length` in all, and their union is
+    `spans` for each stream. `numbers` has a number for each witness, `ends` the end position of each stream, `taken` at
+    an instant. `waivers` are ids, `backfill` the reason of an open backfill. `late` records in `late_parts` came since
+    the slot was complete.
     """
 
     update: str | None = None
@@ -47,6 +48,7 @@ class BaseFacts(NamedTuple):
     files: int = 0
     content: str = ""
     changed: int = NEVER
+    revised: str = ""
     landed: int = 0
     parts: int = 0
     length: int = 0

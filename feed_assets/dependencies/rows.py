@@ -9,7 +9,7 @@ from typing import Any, Final
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot, parse_slot, start_text
 from feed_assets.dependencies.act import Change
-from feed_assets.dependencies.completeness import NO_FACTS, BaseFacts, Count
+from feed_assets.dependencies.completeness import NEVER, NO_FACTS, BaseFacts, Count
 from feed_assets.dependencies.facts import Waiver
 from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.slot_states import BaseState, RollUp, State, Totals
@@ -27,6 +27,8 @@ def row_of(slot: Slot, state: State) -> SlotRow:
         stored = {"facts": facts, "accounted": state.accounted, "expected": state.expected, "flags": state.flags}
     else:
         stored = {"fresh": state.fresh, "balance": state.balance, "totals": state.totals, "folded": state.folded}
+    if state.begun != NEVER:
+        stored["begun"] = state.begun
     return SlotRow(
         slot.member, slot.grain.value, slot.start, state.revision, state.content, state.complete, _ENCODE(stored)
     )
@@ -36,12 +38,12 @@ def state_of(dataset: str, row: SlotRow) -> tuple[Slot, State]:
     """The state of a row, and its slot."""
     slot = Slot(dataset, row.member, Grain.named(row.grain), row.start)
     stored = json.loads(row.state)
+    begun = stored.get("begun", NEVER)
     if "totals" in stored:
         accounted, expected, filled, flags = stored["totals"]
         totals = Totals(accounted, expected, filled, tuple(flags))
-        roll_up = RollUp(
-            row.revision, row.content, bool(row.complete), stored["fresh"], stored["balance"], totals, stored["folded"]
-        )
+        more = stored["fresh"], stored["balance"], totals, stored["folded"], begun
+        roll_up = RollUp(row.revision, row.content, bool(row.complete), *more)
         return slot, roll_up
     facts = BaseFacts(**{name: _READERS.get(name, _same)(value) for name, value in stored["facts"].items()})
     state = BaseState(
@@ -52,6 +54,7 @@ def state_of(dataset: str, row: SlotRow) -> tuple[Slot, State]:
         stored["accounted"],
         stored["expected"],
         tuple(stored["flags"]),
+        begun,
     )
     return slot, state
 

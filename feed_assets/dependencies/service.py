@@ -16,7 +16,7 @@ from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.instants import DAY_SECONDS, instant_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.act import Act, reopen_all
-from feed_assets.dependencies.answers import Answer, answer
+from feed_assets.dependencies.answers import Answer, answer, why_missing
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, Published, Status, Waiver
 from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
@@ -222,6 +222,12 @@ class Dependencies:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
         return answer(self._kept.view(slot.dataset), slot)
 
+    def why(self, slot: Slot) -> str:
+        """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""
+        states = self._kept.view(slot.dataset)
+        states.windows.dataset.check(slot)
+        return why_missing(states, slot)
+
     def refresh(self) -> None:
         """Take over what other processes have written. One query if there is nothing new."""
         self._kept.refresh()
@@ -244,6 +250,13 @@ class Dependencies:
                 break
             after = read[-1].sequence
         return found[:limit]
+
+    def newest(self) -> int:
+        """The number of the newest event; 0 before the first."""
+        if not self._kept.store.exists():
+            return 0
+        with self._kept.store.reading() as connection:
+            return newest_number(connection, LOG)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait until there is an event after this number, of any base; False if none came in time."""

@@ -48,6 +48,7 @@ class BaseState(NamedTuple):
     accounted: int = 0
     expected: int | None = None
     flags: tuple[str, ...] = ()
+    begun: int = NEVER
 
 
 class Totals(NamedTuple):
@@ -83,6 +84,7 @@ class RollUp(NamedTuple):
     """A slot that contains base slots. `fresh`: some of it got new content since it was reopened.
 
     `folded` is the highest revision of the slots in it whose states were deleted, because they are old; 0: none was.
+    `begun` is when a revision after the first began.
     """
 
     revision: int = 0
@@ -92,6 +94,7 @@ class RollUp(NamedTuple):
     balance: int = 0
     totals: Totals = NO_TOTALS
     folded: int = 0
+    begun: int = NEVER
 
 
 State = BaseState | RollUp

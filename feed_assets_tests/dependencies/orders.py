@@ -117,7 +117,7 @@ class Told:
     def answers(self) -> list[Answer]:
         """What is said of all slots in the end, without revisions: these depend on the order."""
         slots = [*SLOTS, *[Slot("raw/foo", "-", Grain.TEN_MINUTES, FIRST + 600 * n) for n in range(6)], HOUR]
-        return [answer(self.states, slot)._replace(revision=0, content=0) for slot in slots]
+        return [answer(self.states, slot)._replace(revision=0, content=0, begun=None) for slot in slots]
 
     def check_events(self) -> None:
         """Each revision of a slot was completed once, and what is complete in the end was completed."""
