@@ -139,6 +139,10 @@ class Act:
                     self.roll_ups.setdefault(above, self._unfolded(above))
         self.roll_ups[slot] = self.roll_ups[slot]._replace(folded=0)
 
+    def is_folded(self, slot: Slot) -> bool:
+        """Whether the state of a slot is no longer kept, and was not brought back."""
+        return slot not in self.bases and self.known.is_folded(slot)
+
     def keep_content(self, slot: Slot) -> None:
         """Say that the content of a base slot is that of its last complete revision."""
         self._equal.add(slot)
@@ -313,7 +317,7 @@ def reopen_all(act: Act, slots: Iterable[Slot], reason: str, *, equal: bool, hol
     """Reopen base slots; with `hold`, they stay incomplete until their backfill ends. Raises RefusedFactError."""
     named = dict.fromkeys(slots)
     for slot in named:
-        if act.known.is_folded(slot) and slot not in act.bases:
+        if act.is_folded(slot):
             around = act.windows.fold_slot(slot) or slot
             if not hold or not named.keys() >= {*base_set(act.windows.dataset, around)}:
                 raise RefusedFactError(f"{slot} is too old to be reopened alone: open a backfill of {around}.")

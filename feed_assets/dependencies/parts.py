@@ -215,7 +215,7 @@ def _check_time(act: Act, part: Part, slot: Slot) -> None:
     facts = act.facts(slot)
     if facts.backfill:
         return
-    if act.known.is_folded(slot) and slot not in act.bases:
+    if act.is_folded(slot):
         raise RefusedFactError(
             f"part {part.id} names {slot}, whose records are no longer kept one by one. Open a backfill of "
             f"{act.windows.fold_slot(slot)}, and report all of its parts again."

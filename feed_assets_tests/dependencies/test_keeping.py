@@ -52,6 +52,8 @@ def test_folding_changes_no_answer_about_hours_and_coarser_slots(database: str) 
     (outcome,) = dependencies.report([late], now=LATER)
     assert outcome.status is Status.REFUSED
     assert "no longer kept one by one. Open a backfill of raw/foo a hour 2026-11-27T15:00Z" in outcome.message
+    (outcome,) = dependencies.expect([Number("source", ten, 7)], now=LATER)
+    assert "its facts are no longer kept one by one" in outcome.message
     with pytest.raises(RefusedFactError, match="is too old to be reopened alone: open a backfill of raw/foo a hour"):
         dependencies.reopen([ten], reason="bots", hold=True, now=LATER)
     with pytest.raises(RefusedFactError, match="is too old to be reopened alone"):
