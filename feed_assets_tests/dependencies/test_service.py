@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -10,7 +12,11 @@ from feed_assets.datasets.errors import SlotError
 from feed_assets.datasets.grains import Grain
 from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
 from feed_assets.dependencies.facts import Listed, Published
-from feed_assets_tests.dependencies.datasets import at, feed, raw, service, told
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.state.address import StoreError
+from feed_assets.state.event_log import MAIN
+from feed_assets.state.store import Store, Transaction
+from feed_assets_tests.dependencies.datasets import BASE, at, feed, raw, service, told
 
 NOW = at("2026-11-28T12:00")
 
@@ -259,3 +265,50 @@ def test_a_reader_who_comes_too_late_is_told_where_to_go_on(database: str) -> No
     assert error.value.newest > newest
     with pytest.raises(EventsGoneError, match="The event after 100000 is not in the log"):
         dependencies.events(100_000)
+
+
+class LosesAnswers(Store):
+    """A store whose next commit arrives, and whose answer is lost."""
+
+    loses = False
+
+    @contextmanager
+    def writing(self, log: str = MAIN) -> Iterator[Transaction]:
+        with super().writing(log) as transaction:
+            yield transaction
+        if self.loses:
+            self.loses = False
+            raise StoreError("the connection is lost")
+
+
+def test_after_a_commit_whose_answer_was_lost_memory_is_what_the_database_says(database: str) -> None:
+    clean = feed()
+    day, other = clean.dataset.slot("2026-11-27"), clean.dataset.slot("2026-11-26")
+    store = LosesAnswers(database)
+    dependencies = Dependencies(store, BASE, {clean.dataset.name: clean})
+    dependencies.published([Published(other, "1")], now=NOW)
+    store.loses = True
+    with pytest.raises(StoreError, match="the connection is lost"):
+        dependencies.published([Published(day, "1")], now=NOW)
+
+    assert dependencies.answer(day).complete
+    dependencies.published([Published(day, "1")], now=NOW)
+    assert told(dependencies) == ["completed - day 2026-11-26 r1", "completed - day 2026-11-27 r1"]
+    assert dependencies.answer(other) == service(database, clean).answer(other)
+
+
+def test_events_that_others_wrote_after_a_rolled_back_transaction_are_not_skipped(database: str) -> None:
+    clean = feed()
+    day, other = clean.dataset.slot("2026-11-27"), clean.dataset.slot("2026-11-26")
+    dependencies = service(database, clean)
+    dependencies.published([Published(other, "1")], now=NOW)
+
+    def fail(_: object) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        dependencies.reopen([other], reason="bots", now=NOW, record=fail)
+    service(database, clean).published([Published(day, "1")], now=NOW)
+    dependencies.refresh()
+    assert dependencies.answer(day).complete
+    assert dependencies.answer(other).revision == 1
