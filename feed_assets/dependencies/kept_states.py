@@ -9,7 +9,7 @@ the commit. If the outcome of a commit is unknown, memory is dropped, and loaded
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -164,7 +164,7 @@ class KeptStates:
                         acts = Acts(self, instant, transaction.connection)
                         work(acts)
                         acts.finish()
-                    self._save(transaction, acts, now)
+                    newest = self._save(transaction, acts, now)
                     if record is not None:
                         record(transaction)
                     decided = True
@@ -172,7 +172,9 @@ class KeptStates:
                 if decided:
                     self._forget()
                 raise
-            self._installed(acts)
+            for act in acts.news.values():
+                act.install()
+            self._cursor = newest
         with self.news:
             self.news.notify_all()
 
@@ -203,11 +205,8 @@ class KeptStates:
                 transaction.connection, key, [(slot.member, slot.grain.value, slot.start) for slot in gone]
             )
 
-    def _installed(self, acts: Acts) -> None:
-        for act in acts.news.values():
-            act.install()
-
-    def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> None:
+    def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> int:
+        """Save the changes and their events. Returns the number of the newest event."""
         events: list[NewEvent] = []
         firsts: dict[str, int] = {}
         for name, act in acts.news.items():
@@ -228,8 +227,7 @@ class KeptStates:
         for name in {dataset for dataset, _, _ in acts.parts}:
             stored = [part for (dataset, _, _), part in acts.parts.items() if dataset == name]
             tables.save_parts(connection, (self.base, name), [rows.part_row(each) for each in stored])
-        if events:
-            self._cursor = numbers[-1]
+        return numbers[-1] if events else self._cursor
 
     def _catch_up(self, connection: Any) -> None:
         """Bring memory to the newest event."""
@@ -257,11 +255,13 @@ class KeptStates:
     def _load(self, connection: Any, name: str, states: SlotStates, after: int) -> None:
         key = (self.base, name)
         clock = tables.read_clock(connection, key)
-        streams: Sequence[tables.StreamRow] = tables.read_streams(connection, key, after)
-        states.streams.update(rows.stream_of(each) for each in streams)
-        states.waivers.update((each.id, rows.waiver_of(each)) for each in tables.read_waivers(connection, key, after))
-        slots = [rows.state_of(name, row) for row in tables.read_slots(connection, key, after)]
-        states.install(NEVER if clock is None else clock, slots)
+        streams = dict(rows.stream_of(each) for each in tables.read_streams(connection, key, after))
+        waivers = {each.id: rows.waiver_of(each) for each in tables.read_waivers(connection, key, after)}
+        dataset = states.windows.dataset
+        found = [rows.state_of(name, row) for row in tables.read_slots(connection, key, after)]
+        # Members and grains that are no longer declared have no slots.
+        slots = [each for each in found if each[0].member in dataset.hierarchy and each[0].grain in dataset.grains]
+        states.install(NEVER if clock is None else clock, slots, streams, waivers)
 
     def _forget(self) -> None:
         self._states, self._cursor = {}, -1

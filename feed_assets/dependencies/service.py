@@ -23,6 +23,7 @@ from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
 from feed_assets.dependencies.rules import Basis, Declared
+from feed_assets.dependencies.updates import take_listed, take_published
 from feed_assets.state.event_log import Event, newest_number
 from feed_assets.state.store import Store
 
@@ -54,7 +55,7 @@ class Dependencies:
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                _take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
+                take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
 
         self._kept.change(now, work)
 
@@ -66,7 +67,7 @@ class Dependencies:
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                _take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED), fact)
+                take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED), fact)
 
         self._kept.change(now, work)
 
@@ -152,7 +153,7 @@ class Dependencies:
         def work(acts: Acts) -> None:
             for each in named:
                 act = acts.of(each.dataset)
-                for slot in base_set(act.windows.dataset, each):
+                for slot in _kept_bases(act, each):
                     if act.facts(slot).backfill:
                         act.set_facts(slot, act.facts(slot)._replace(backfill=""))
                         if equal_to:
@@ -177,7 +178,7 @@ class Dependencies:
                 for each in mine:
                     details = {"member": each.member, "slot": str(each), "reason": reason, "by": by, "id": id_}
                     act.notes.append(("waived", details))
-                    for slot in base_set(act.windows.dataset, each):
+                    for slot in _kept_bases(act, each):
                         facts = act.facts(slot)
                         act.set_facts(slot, facts._replace(waivers=tuple(sorted({*facts.waivers, id_}))))
 
@@ -199,7 +200,7 @@ class Dependencies:
                 for each in waiver.slots:
                     details = {"member": each.member, "slot": str(each), "reason": reason, "by": by, "id": id_}
                     act.notes.append(("unwaived", details))
-                    for slot in base_set(act.windows.dataset, each):
+                    for slot in _kept_bases(act, each):
                         facts = act.facts(slot)
                         left = tuple(one for one in facts.waivers if one != id_)
                         act.set_facts(slot, facts._replace(waivers=left))
@@ -219,10 +220,7 @@ class Dependencies:
 
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
-        states = self._kept.view(slot.dataset)
-        if slot not in states.bases and slot not in states.roll_ups:
-            states.windows.dataset.check(slot)
-        return answer(states, slot)
+        return answer(self._kept.view(slot.dataset), slot)
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""
@@ -235,17 +233,15 @@ class Dependencies:
         self._kept.refresh()
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """The first events of this base after a number, in order. Raises EventsGoneError if some are deleted."""
+        """The first events of this base after a number, in order. Raises EventsGoneError if some are gone."""
         store, found = self._kept.store, list[Event]()
         while len(found) < limit:
             read = store.events(after, log=LOG, limit=_AT_ONCE)
-            if read and read[0].sequence != after + 1:
-                with store.reading() as connection:
-                    newest = newest_number(connection, LOG)
+            if (read and read[0].sequence != after + 1) or (not read and after > self.newest()):
                 raise EventsGoneError(
-                    f"The events after {after} are deleted: {read[0].sequence} is the first that is kept. Look at the "
-                    f"answers, and go on after {newest}.",
-                    newest,
+                    f"The event after {after} is not in the log: it was deleted, or the database was lost. Look at the "
+                    f"answers, and go on after {self.newest()}.",
+                    self.newest(),
                 )
             found += [each for each in read if each.details.get("base") == self._kept.base]
             if len(read) < _AT_ONCE:
@@ -280,34 +276,19 @@ def _act_of_base(acts: Acts, slot: Slot, *bases: Basis) -> Act:
         raise RefusedFactError(
             f"{slot} is no base slot: {slot.dataset} takes facts about its members by {act.windows.base}."
         )
-    if (other := act.windows.rule_of(slot.member).basis) not in bases:
+    if act.is_folded(slot):
+        raise RefusedFactError(
+            f"{slot} is old, and its facts are no longer kept one by one. Open a backfill of "
+            f"{act.windows.fold_slot(slot)} first."
+        )
+    if (other := act.windows.rule_of(slot).basis) not in bases:
         raise RefusedFactError(f"{slot} has the basis {other}, so it takes no facts of the basis {bases[0]}.")
     return act
 
 
-def _take_published(act: Act, fact: Published) -> None:
-    slot, update, digest = fact
-    state = act.base(slot)
-    known = state.facts
-    if update == known.update:
-        if digest and not known.digest:
-            act.set_facts(slot, known._replace(digest=digest))
-        return
-    equal = bool(digest) and digest == known.digest
-    act.set_facts(slot, known._replace(update=update, digest=digest if update else known.digest, backfill=""))
-    if equal:
-        act.keep_content(slot)
-    elif state.complete:
-        act.reopen(slot, f"update {update} replaced {known.update}" if update else f"{known.update} is invalid")
-
-
-def _take_listed(act: Act, fact: Listed) -> None:
-    slot, records, files, content = fact
-    if files < 0 or (records is not None and records < 0):
-        raise RefusedFactError(f"{slot}: {records} records in {files} files: neither can be negative.")
-    known = act.facts(slot)
-    changed = known.changed if content == known.content else act.clock
-    act.set_facts(slot, known._replace(records=records, files=files, content=content, changed=changed))
+def _kept_bases(act: Act, slot: Slot) -> Iterable[Slot]:
+    """The base slots of a slot, without those whose states are no longer kept: these are complete."""
+    return (each for each in base_set(act.windows.dataset, slot) if not act.is_folded(each))
 
 
 def _take_number(acts: Acts, number: Number | Ends) -> Outcome:
