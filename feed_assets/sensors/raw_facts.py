@@ -10,16 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.calendars import Calendar
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.instants import instant_of
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.facts import Listed
+from feed_assets.dependencies.facts import Listed, Number
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.raw_growth import SourceDecision
+from feed_assets.sources.control_files import control_files
 from feed_assets.sources.spec import Source
 
 SOURCE_LEVEL: Final = "source"
@@ -32,9 +34,10 @@ def raw_name(kind: str) -> str:
 
 
 def raw_datasets(sources: Sequence[Source], first_day: date) -> Iterator[Declared]:
-    """The raw data of each kind: hours of its sources, complete when the kind's longest buffer is over.
+    """The raw data of each kind: hours of its sources, complete as each source says.
 
-    Raises DatasetError for the name of a source that cannot be a member's.
+    Without a word of the source, they are when the kind's longest buffer is over. Raises DatasetError for the name of a
+    source that cannot be a member's.
     """
     kinds: dict[str, list[Source]] = {}
     for source in sources:
@@ -43,7 +46,15 @@ def raw_datasets(sources: Sequence[Source], first_day: date) -> Iterator[Declare
         members = tuple(Member(source.name, first_day, calendar=Calendar("UTC")) for source in of_kind)
         dataset = Dataset(raw_name(kind), Grain.HOUR.and_coarser, Hierarchy((SOURCE_LEVEL,), members))
         longest = max(source.buffer_hours for source in of_kind)
-        yield Declared(dataset, Rule(Basis.ASSUMED, buffer=timedelta(hours=longest)))
+        rules = {source.name: rule for source in of_kind if (rule := _counted(source)) is not None}
+        yield Declared(dataset, Rule(Basis.ASSUMED, buffer=timedelta(hours=longest)), rules=rules)
+
+
+def _counted(source: Source) -> Rule | None:
+    complete = source.complete
+    if complete is None or complete.witness is None:
+        return None
+    return Rule(Basis.COUNTED, (complete.witness,), threshold=complete.threshold, slack=complete.slack)
 
 
 def record_raw(states: Dependencies, decisions: Iterable[SourceDecision], *, now: datetime) -> None:
@@ -52,7 +63,9 @@ def record_raw(states: Dependencies, decisions: Iterable[SourceDecision], *, now
     The decisions have their hours. Raises StoreError.
     """
     states.tick(now)
-    hours = [(each, _hour_of(each, name), hour) for each in decisions for name, hour in each.hours.items()]
+    hours = [
+        (each, _hour(each.source, each.day, int(name)), hour) for each in decisions for name, hour in each.hours.items()
+    ]
     states.listed([Listed(slot, hour.records, hour.files, hour.content) for _, slot, hour in hours], now=now)
     reopened: dict[str, list[Slot]] = {}
     for each, slot, _ in hours:
@@ -62,7 +75,30 @@ def record_raw(states: Dependencies, decisions: Iterable[SourceDecision], *, now
         states.reopen(slots, reason=reason, now=now)
 
 
-def _hour_of(decision: SourceDecision, hour: str) -> Slot:
-    """The base slot of an hour of the decision's source and day, `00` to `23` UTC."""
-    moment = datetime.fromisoformat(decision.day).replace(tzinfo=UTC) + timedelta(hours=int(hour))
-    return Slot(raw_name(decision.source.kind), decision.source.name, Grain.HOUR, instant_of(moment))
+def record_counts(
+    states: Dependencies, board: Blackboard, sources: Iterable[Source], first: date, last: date, *, now: datetime
+) -> list[str]:
+    """Record what partners say how many records the hours from one day to another have; returns what is wrong there.
+
+    Raises StoreError.
+    """
+    problems, numbers = [], []
+    for source in sources:
+        for each in control_files(board, source, first, last):
+            if each.problem:
+                problems.append(each.problem)
+            witness = source.complete.witness if source.complete else None
+            numbers += [
+                Number(str(witness), _hour(source, str(each.day), hour), records, version=each.version)
+                for hour, records in each.records.items()
+            ]
+    if numbers:
+        answers = states.expect(numbers, now=now)
+        problems += [each.message for each in answers if each.message]
+    return problems
+
+
+def _hour(source: Source, day: str, hour: int) -> Slot:
+    """The base slot of an hour of a source's day, 0 to 23 UTC."""
+    moment = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(hours=hour)
+    return Slot(raw_name(source.kind), source.name, Grain.HOUR, instant_of(moment))

@@ -30,7 +30,7 @@ from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
-from feed_assets.sensors.raw_facts import record_raw
+from feed_assets.sensors.raw_facts import record_counts, record_raw
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Request, Requests, in_force_in
@@ -87,6 +87,10 @@ def starts(
         start_at = start_at if is_day(start_at) else ""
         decisions, resume = days.decide(start_at, out_of_time=lambda: time.monotonic() > deadline)
         record_raw(states, decisions, now=clock.now())
+        today = clock.now().date()
+        counted = [source for source in sources if flows.triggered(raw.get(source.kind, ""))]
+        since = today - timedelta(days=lookback_days)
+        requests.notes += record_counts(states, board, counted, since, today, now=clock.now())
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         seen, touched = _touched(flows, states, cursor)

@@ -29,6 +29,7 @@ from pydantic import (
 
 from feed_assets.engine.sql import quoted
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.sources.complete_spec import Complete
 from feed_assets.sources.formats import RESERVED_COLUMNS, USED, ColumnName, Expression, Format
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
@@ -134,6 +135,10 @@ class Source(BaseModel):
     recipients: tuple[MailAddress, ...] = ()
     """Who gets mail about late data of this source, besides FEED_ASSETS_MAIL_TO."""
 
+    complete: Complete | None = None
+    """When an hour of raw data is complete, for flows with a trigger: see [below](#the-field-complete). Without it, an
+    hour is complete when `buffer_hours` have passed."""
+
     poll: Poll | None = None
     """Where the partner's files are fetched from: see [below](#the-field-poll). Without it, the source is not
     polled."""
@@ -184,6 +189,7 @@ class Source(BaseModel):
             "buffer_hours",
             "may_be_empty",
             "recipients",
+            "complete",
             "poll",
         }
         described = self.model_dump_json(exclude=others)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from feed_assets.sources.complete_spec import Complete
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.spec import Source
@@ -21,7 +22,11 @@ HEAD = """\
 A source is one YAML file in the project's directory of sources: [Add a source](../sources.md) shows one. A wrong field
 is an error that names the file and the line.
 """
-OTHERS = {Poll: "The field `poll`", GrowthCosts: "The field `growth_threshold`"}
+OTHERS = {
+    Poll: "The field `poll`",
+    GrowthCosts: "The field `growth_threshold`",
+    Complete: "The field `complete`",
+}
 FORMATS = {DelimitedFormat: "csv and tsv", JsonLinesFormat: "jsonl", ParquetFormat: "parquet"}
 CHOSEN = {"separator": "by `type`", "quote": "by `type`"}
 """Fields whose default depends on another field."""
