@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
+from feed_assets.datasets.containment import base_starts
 from feed_assets.datasets.dataset import Dataset
-from feed_assets.datasets.grains import Grain, moved
-from feed_assets.datasets.members import Member, ancestry
-from feed_assets.datasets.ranges import member_starts
+from feed_assets.datasets.grains import Grain, moved, period_start
+from feed_assets.datasets.members import Member, ancestry, depth
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.marks import CheckResult
-from feed_assets.dependencies.overlaps import spans
 from feed_assets.dependencies.revision_history import RevisionHistory
 
 
@@ -75,21 +75,17 @@ class ChecksPassed:
             return False
         dataset = self._datasets[slot.dataset]
         ended = self._history.ended_at(slot, revision)
-        grains = [grain for grain in reversed(dataset.grains) if grain.divides(slot.grain)]
+        finer = [grain for grain in reversed(dataset.grains) if grain.divides(slot.grain)]
         members = {member.path: member for member in dataset.branch(slot.member).leaves}
-        for leaf, span in spans(dataset, slot).items():
-            paths = [path for path in ancestry(leaf) if path in _at_or_below(slot.member, leaf)]
-            left = [span]
-            for grain in grains:
-                for path in paths:
-                    if left and (path, grain) in places:
-                        left = [
-                            part
-                            for each in left
-                            for part in self._not_passed(dataset, members[leaf], path, grain, each, ended)
-                        ]
-            if left:
-                return False
+        for leaf, starts in base_starts(dataset, slot):
+            paths = [path for path in ancestry(leaf) if depth(path) >= depth(slot.member)]
+            candidates = [(path, grain) for path in paths for grain in finer if (path, grain) in places]
+            place = 0
+            while place < len(starts):
+                following = self._passed_until(dataset, members[leaf], candidates, starts[place], ended)
+                if following is None:
+                    return False
+                place = bisect_left(starts, following, place)
         return True
 
     def _passed_own(self, slot: Slot, revision: int) -> bool:
@@ -104,50 +100,24 @@ class ChecksPassed:
         required = self._required.get(slot.dataset)
         return all(results.get(name) for name in required) if required else bool(results) and all(results.values())
 
-    def _not_passed(
-        self, dataset: Dataset, leaf: Member, path: str, grain: Grain, span: tuple[int, int], ended: int | None
-    ) -> Iterator[tuple[int, int]]:
-        """The parts of a span of base slots that no slot of a path and a grain has that passed its own checks."""
-        begin: int | None = None
-        last = span[0]
-        for start, first, final in _pieces(dataset, leaf, path, grain, span):
+    def _passed_until(
+        self, dataset: Dataset, leaf: Member, places: list[tuple[str, Grain]], base_start: int, ended: int | None
+    ) -> int | None:
+        """The end of the window of a slot that has a base slot and passed its own checks; None if there is no slot."""
+        for path, grain in places:
+            start, following = _window_around(dataset, leaf, path, grain, base_start)
             slot = Slot(dataset.name, path, grain, start)
             if slot in self._results and self._passed_own(slot, self._history.before(slot, ended)):
-                if begin is not None:
-                    yield begin, last
-                begin = None
-            elif begin is None:
-                begin = first
-            last = final
-        if begin is not None:
-            yield begin, last
+                return following
+        return None
 
 
-def _at_or_below(member: str, leaf: str) -> list[str]:
-    """The paths from a leaf up to a member."""
-    paths = [*ancestry(leaf)]
-    return paths[: paths.index(member) + 1]
-
-
-def _pieces(
-    dataset: Dataset, leaf: Member, path: str, grain: Grain, span: tuple[int, int]
-) -> Iterator[tuple[int, int, int]]:
-    """The slots of a grain that have base slots of a span: start, and the first and last of these base slots."""
-    first, last = span
-    base = dataset.base
+def _window_around(dataset: Dataset, leaf: Member, path: str, grain: Grain, base_start: int) -> tuple[int, int]:
+    """The start of the slot that has a base slot of a member, and the end of the member's window of it."""
     if grain.seconds:
-        phase = dataset.branch(path).phases.get(grain)
-        if phase is None:
-            yield first, first, last  # there are no such slots, so none has passed
-            return
-        for start in range(first - (first - phase) % grain.seconds, last + 1, grain.seconds):
-            yield start, max(start, first), min(start + grain.seconds - base.seconds, last)
-        return
+        start = base_start - (base_start - dataset.branch(path).phases[grain]) % grain.seconds
+        return start, start + grain.seconds
     days = leaf.calendar.days
-    from_day, to_day = (days.day_at(first), days.day_at(last)) if base.seconds else (first, last)
-    for start in member_starts(leaf, grain, from_day, to_day):
-        following = moved(grain, start, 1)
-        if base.seconds:
-            yield start, max(days.begins(start), first), min(days.begins(following) - base.seconds, last)
-        else:
-            yield start, max(start, first), min(moved(base, following, -1), last)
+    start = period_start(grain, days.day_at(base_start) if dataset.base.seconds else base_start)
+    following = moved(grain, start, 1)
+    return start, days.begins(following) if dataset.base.seconds else following

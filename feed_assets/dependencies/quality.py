@@ -390,7 +390,7 @@ class SlotQuality:
             self._lineage.spread(mark, self._marks[mark].on)
 
     def _carriers(self, marks: Iterable[str], ending: Sequence[Ended] = ()) -> dict[str, Carriers]:
-        """For each mark the slots that carry it in their present revision; as it was before `ending`, if that is given."""
+        """For each mark the slots that carry it in their present revision, as it is before these are `ending`."""
         by_place: dict[object, list[Ended]] = {}
         for each in ending:
             by_place.setdefault(each.slots[:3], []).append(each)

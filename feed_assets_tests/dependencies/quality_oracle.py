@@ -49,7 +49,9 @@ class Universe:
         slots: list[Slot] = []
         for name, dataset in by_name.items():
             print_of = footprint(dataset, [slot for slot in chosen if slot.dataset == name])
-            slots += [Slot(name, member, grain, start) for (member, grain), starts in print_of.items() for start in starts]
+            slots += [
+                Slot(name, member, grain, start) for (member, grain), starts in print_of.items() for start in starts
+            ]
         whole = {slot: frozenset(base_set(by_name[slot.dataset], slot)) for slot in slots}
         base = {slot: whole[slot] & frozenset(chosen) for slot in slots}
         there = [slot for slot in slots if base[slot]]
@@ -101,7 +103,9 @@ class World:
 
     def complete(self, slot: Slot) -> None:
         """The base set of a slot is complete; roll-ups whose base sets are, too."""
-        still = {base for base in self.incomplete if len(self.universe.base[base]) == 1 and base in self.universe.base[base]}
+        still = {
+            base for base in self.incomplete if len(self.universe.base[base]) == 1 and base in self.universe.base[base]
+        }
         still -= self.universe.base[slot]
         self.incomplete = frozenset(each for each in self.incomplete if self.universe.base[each] & still)
         self.never &= self.incomplete
@@ -223,9 +227,7 @@ class Judge:
             for each in [SlotRevision(on.slot, number)]
             if self.world.first_same(self.beside(each)[then.slot]) > self.world.first_same(then)
         ]
-        return any(
-            self.passed(each) for each in [*own_since, *marked_since] if not self.is_same(each, then)
-        )
+        return any(self.passed(each) for each in [*own_since, *marked_since] if not self.is_same(each, then))
 
     def state(self, on: SlotRevision) -> QualityState:
         if self.effective(on):
