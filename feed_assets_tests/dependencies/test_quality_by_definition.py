@@ -90,13 +90,19 @@ def passed(slot: Slot, check: str = "rows") -> Act:
 
 ANN, ROWS = Author.person("ann"), Author.check("rows")
 ALPHABETS: dict[str, Sequence[Act]] = {
-    "a chain that is marked, backfilled and computed again": [
-        marked(window(RAW), ANN),
+    "a chain that a check marks, backfilled and computed again": [
         marked(hour(RAW), ROWS),
         reopened(window(RAW)),
         computed(hour(MIDDLE), hour(RAW)),
         computed(hour(LAST), hour(MIDDLE)),
         passed(hour(RAW)),
+    ],
+    "marks of a person and a check, and a backfill": [
+        marked(window(RAW), ANN),
+        marked(hour(RAW), ROWS),
+        unmarked(ANN),
+        reopened(window(RAW)),
+        computed(window(MIDDLE, 1), hour(RAW)),
     ],
     "two hours that a window of the other dataset reads": [
         marked(hour(RAW, 1), ANN),
