@@ -59,8 +59,8 @@ class Profile:
         if self.rows < 0 or bad:
             where = f" in {', '.join(bad)}" if bad else ""
             raise QualityError(
-                f"A profile of {self.rows} rows has impossible numbers{where}. Counts are 0 or more, no column has more "
-                "nulls than rows, and values are finite."
+                f"A profile of {self.rows} rows has impossible numbers{where}. Counts are 0 or more, no column has "
+                "more nulls than rows, and values are finite."
             )
 
 
