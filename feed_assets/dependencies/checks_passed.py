@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from typing import Final
 
-from feed_assets.datasets.containment import base_starts
+from feed_assets.datasets.containment import BaseStarts, base_starts
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain, moved, period_start
 from feed_assets.datasets.members import Member, ancestry, depth
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.marks import CheckResult
 from feed_assets.dependencies.revision_history import RevisionHistory
+
+_GAPS_KEPT: Final = 20_000
 
 
 class ChecksPassed:
@@ -29,6 +32,8 @@ class ChecksPassed:
         self._required = required
         self._results: dict[Slot, dict[int, dict[str, CheckResult]]] = {}
         self._places: dict[str, dict[tuple[str, Grain], int]] = {}
+        self._gaps: dict[Slot, BaseStarts] = {}
+        """For each slot the first base slot that had not passed when somebody last asked."""
 
     def add(self, result: CheckResult) -> None:
         """Take a result. It replaces the result of the same check on the same revision."""
@@ -70,23 +75,44 @@ class ChecksPassed:
         """
         if self._passed_own(slot, revision):
             return True
-        places = self._places.get(slot.dataset)
-        if not places:
+        if not self._places.get(slot.dataset):
             return False
         dataset = self._datasets[slot.dataset]
         ended = self._history.ended_at(slot, revision)
-        finer = [grain for grain in reversed(dataset.grains) if grain.divides(slot.grain)]
-        members = {member.path: member for member in dataset.branch(slot.member).leaves}
-        for leaf, starts in base_starts(dataset, slot):
-            paths = [path for path in ancestry(leaf) if depth(path) >= depth(slot.member)]
-            candidates = [(path, grain) for path in paths for grain in finer if (path, grain) in places]
-            place = 0
-            while place < len(starts):
-                following = self._passed_until(dataset, members[leaf], candidates, starts[place], ended)
-                if following is None:
-                    return False
-                place = bisect_left(starts, following, place)
-        return True
+        known = self._gaps.get(slot)
+        if known is not None and self._first_gap(dataset, slot, known, known.starts[0], ended) is not None:
+            return False  # a slot is asked again and again while it fills
+        parts = [part for part in base_starts(dataset, slot) if part.starts]
+        # Go on at the last gap, and only then look at all.
+        place = next((place for place, part in enumerate(parts) if known and part.member == known.member), 0)
+        begin = [(parts[place], known.starts[0])] if known else []
+        whole = [(part, part.starts[0]) for part in parts]
+        for part, start in (*begin, *whole[place + 1 :], *whole[: place + 1]):
+            gap = self._first_gap(dataset, slot, part, start, ended)
+            if gap is not None:
+                self._remember(slot, BaseStarts(part.member, (gap,)))
+                return False
+        return bool(parts)
+
+    def _first_gap(self, dataset: Dataset, slot: Slot, part: BaseStarts, begin: int, ended: int | None) -> int | None:
+        """The first base slot of a part of a slot, from a start on, that has not passed; None if all have."""
+        grains = [grain for grain in reversed(dataset.grains) if grain.divides(slot.grain)]
+        paths = [path for path in ancestry(part.member) if depth(path) >= depth(slot.member)]
+        there = self._places[slot.dataset]
+        places = [(path, grain) for path in paths for grain in grains if (path, grain) in there]
+        (leaf,) = dataset.branch(part.member).leaves
+        place = bisect_left(part.starts, begin)
+        while place < len(part.starts):
+            following = self._passed_until(dataset, leaf, places, part.starts[place], ended)
+            if following is None:
+                return part.starts[place]
+            place = bisect_left(part.starts, following, place)
+        return None
+
+    def _remember(self, slot: Slot, gap: BaseStarts) -> None:
+        if len(self._gaps) >= _GAPS_KEPT:
+            self._gaps.clear()
+        self._gaps[slot] = gap
 
     def _passed_own(self, slot: Slot, revision: int) -> bool:
         by_revision = self._results.get(slot)
