@@ -58,7 +58,7 @@ def to_row(fact: Fact) -> Row:
             read = [[str(each.slot), each.revision] for each in inputs]
             return Row("computation", _text(output), {**_on(output), "inputs": read, "run": run, "at": at})
         case Ended(slots, revision, sequence, equal):
-            key = " ".join(map(str, (*slots[:5], revision, sequence)))
+            key = " ".join(map(str, (*slots[:5], revision, sequence, "equal" if equal else "other")))
             name, member, grain, *numbers = slots
             plain = [name, member, str(grain), *numbers]
             return Row("ended", key, {"range": plain, "revision": revision, "sequence": sequence, "equal": equal})

@@ -119,7 +119,6 @@ class History:
 
     def abandon(self) -> None:
         ended = self.world.abandon()
-        self.world.moments.append(dict(self.world.revisions))
         self.take(self.quality.reinstated(ended, len(self.world.moments), at=self.steps))
 
     def compare(self) -> None:

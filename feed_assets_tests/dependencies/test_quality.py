@@ -94,7 +94,6 @@ class Driver:
         self.acts += 1
         change = self.quality.reopened(ended, self.acts, at=7)
         if equal:
-            self.acts += 1
             return self.quality.reinstated(ended, self.acts, at=8)
         return change
 
