@@ -71,8 +71,7 @@ class History:
     """The real object and the judge, after the same acts."""
 
     world: World
-    facts: dict[tuple[str, str], Fact] = field(default_factory=dict)
-    removed: dict[str, Mark] = field(default_factory=dict)
+    facts: list[Fact] = field(default_factory=list)
     judge: Judge = field(init=False)
     quality: SlotQuality = field(init=False)
     follower: Follower = field(default_factory=Follower)
@@ -84,9 +83,7 @@ class History:
 
     def take(self, change: Change) -> None:
         self.follower.follow(self.world.universe, change)
-        for fact in change.facts:
-            row = to_row(fact)
-            self.facts[row.kind, row.key] = from_row(row)
+        self.facts += change.facts
         self.steps += 1
 
     def mark(self, on: SlotRevision, author: Author, mark_id: str) -> None:
@@ -125,13 +122,14 @@ class History:
         compare(self.quality, self.judge, self.follower)
 
     def compare_loaded(self) -> None:
-        """The same answers from the stored facts alone, in any order."""
-        stored = [*self.facts.values()]
+        """The same answers from the stored rows alone, in any order."""
+        rows = {row[:2]: row for row in map(to_row, self.facts)}
+        stored = [*map(from_row, rows.values())]
         random.Random(len(stored)).shuffle(stored)
         loaded = SlotQuality(self.world.universe.datasets, self.world)
         loaded.load(stored)
         compare(loaded, self.judge)
-        assert {to_row(fact)[:2] for fact in loaded.facts()} == self.facts.keys()
+        assert {to_row(fact)[:2] for fact in loaded.facts()} == rows.keys()
 
 
 Act = Callable[[History], bool]
