@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from typing import Final
 
+from feed_assets.datasets.containment import BaseStarts, base_starts
 from feed_assets.datasets.dataset import Dataset
-from feed_assets.datasets.grains import Grain, moved
-from feed_assets.datasets.members import Member, ancestry
-from feed_assets.datasets.ranges import member_starts
+from feed_assets.datasets.grains import Grain, moved, period_start
+from feed_assets.datasets.members import Member, ancestry, depth
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.marks import CheckResult
-from feed_assets.dependencies.overlaps import spans
 from feed_assets.dependencies.revision_history import RevisionHistory
+
+_GAPS_KEPT: Final = 20_000
 
 
 class ChecksPassed:
@@ -29,6 +32,8 @@ class ChecksPassed:
         self._required = required
         self._results: dict[Slot, dict[int, dict[str, CheckResult]]] = {}
         self._places: dict[str, dict[tuple[str, Grain], int]] = {}
+        self._gaps: dict[Slot, BaseStarts] = {}
+        """For each slot the first base slot that had not passed when somebody last asked."""
 
     def add(self, result: CheckResult) -> None:
         """Take a result. It replaces the result of the same check on the same revision."""
@@ -70,27 +75,44 @@ class ChecksPassed:
         """
         if self._passed_own(slot, revision):
             return True
-        places = self._places.get(slot.dataset)
-        if not places:
+        if not self._places.get(slot.dataset):
             return False
         dataset = self._datasets[slot.dataset]
         ended = self._history.ended_at(slot, revision)
-        grains = [grain for grain in reversed(dataset.grains) if grain.divides(slot.grain)]
-        members = {member.path: member for member in dataset.branch(slot.member).leaves}
-        for leaf, span in spans(dataset, slot).items():
-            paths = [path for path in ancestry(leaf) if path in _at_or_below(slot.member, leaf)]
-            left = [span]
-            for grain in grains:
-                for path in paths:
-                    if left and (path, grain) in places:
-                        left = [
-                            part
-                            for each in left
-                            for part in self._not_passed(dataset, members[leaf], path, grain, each, ended)
-                        ]
-            if left:
+        known = self._gaps.get(slot)
+        if known is not None and self._first_gap(dataset, slot, known, known.starts[0], ended) is not None:
+            return False  # a slot is asked again and again while it fills
+        parts = [part for part in base_starts(dataset, slot) if part.starts]
+        # Go on at the last gap, and only then look at all.
+        place = next((place for place, part in enumerate(parts) if known and part.member == known.member), 0)
+        begin = [(parts[place], known.starts[0])] if known else []
+        whole = [(part, part.starts[0]) for part in parts]
+        for part, start in (*begin, *whole[place + 1 :], *whole[: place + 1]):
+            gap = self._first_gap(dataset, slot, part, start, ended)
+            if gap is not None:
+                self._remember(slot, BaseStarts(part.member, (gap,)))
                 return False
-        return True
+        return bool(parts)
+
+    def _first_gap(self, dataset: Dataset, slot: Slot, part: BaseStarts, begin: int, ended: int | None) -> int | None:
+        """The first base slot of a part of a slot, from a start on, that has not passed; None if all have."""
+        grains = [grain for grain in reversed(dataset.grains) if grain.divides(slot.grain)]
+        paths = [path for path in ancestry(part.member) if depth(path) >= depth(slot.member)]
+        there = self._places[slot.dataset]
+        places = [(path, grain) for path in paths for grain in grains if (path, grain) in there]
+        (leaf,) = dataset.branch(part.member).leaves
+        place = bisect_left(part.starts, begin)
+        while place < len(part.starts):
+            following = self._passed_until(dataset, leaf, places, part.starts[place], ended)
+            if following is None:
+                return part.starts[place]
+            place = bisect_left(part.starts, following, place)
+        return None
+
+    def _remember(self, slot: Slot, gap: BaseStarts) -> None:
+        if len(self._gaps) >= _GAPS_KEPT:
+            self._gaps.clear()
+        self._gaps[slot] = gap
 
     def _passed_own(self, slot: Slot, revision: int) -> bool:
         by_revision = self._results.get(slot)
@@ -104,50 +126,24 @@ class ChecksPassed:
         required = self._required.get(slot.dataset)
         return all(results.get(name) for name in required) if required else bool(results) and all(results.values())
 
-    def _not_passed(
-        self, dataset: Dataset, leaf: Member, path: str, grain: Grain, span: tuple[int, int], ended: int | None
-    ) -> Iterator[tuple[int, int]]:
-        """The parts of a span of base slots that no slot of a path and a grain has that passed its own checks."""
-        begin: int | None = None
-        last = span[0]
-        for start, first, final in _pieces(dataset, leaf, path, grain, span):
+    def _passed_until(
+        self, dataset: Dataset, leaf: Member, places: list[tuple[str, Grain]], base_start: int, ended: int | None
+    ) -> int | None:
+        """The end of the window of a slot that has a base slot and passed its own checks; None if there is no slot."""
+        for path, grain in places:
+            start, following = _window_around(dataset, leaf, path, grain, base_start)
             slot = Slot(dataset.name, path, grain, start)
             if slot in self._results and self._passed_own(slot, self._history.before(slot, ended)):
-                if begin is not None:
-                    yield begin, last
-                begin = None
-            elif begin is None:
-                begin = first
-            last = final
-        if begin is not None:
-            yield begin, last
+                return following
+        return None
 
 
-def _at_or_below(member: str, leaf: str) -> list[str]:
-    """The paths from a leaf up to a member."""
-    paths = [*ancestry(leaf)]
-    return paths[: paths.index(member) + 1]
-
-
-def _pieces(
-    dataset: Dataset, leaf: Member, path: str, grain: Grain, span: tuple[int, int]
-) -> Iterator[tuple[int, int, int]]:
-    """The slots of a grain that have base slots of a span: start, and the first and last of these base slots."""
-    first, last = span
-    base = dataset.base
+def _window_around(dataset: Dataset, leaf: Member, path: str, grain: Grain, base_start: int) -> tuple[int, int]:
+    """The start of the slot that has a base slot of a member, and the end of the member's window of it."""
     if grain.seconds:
-        phase = dataset.branch(path).phases.get(grain)
-        if phase is None:
-            yield first, first, last  # there are no such slots, so none has passed
-            return
-        for start in range(first - (first - phase) % grain.seconds, last + 1, grain.seconds):
-            yield start, max(start, first), min(start + grain.seconds - base.seconds, last)
-        return
+        start = base_start - (base_start - dataset.branch(path).phases[grain]) % grain.seconds
+        return start, start + grain.seconds
     days = leaf.calendar.days
-    from_day, to_day = (days.day_at(first), days.day_at(last)) if base.seconds else (first, last)
-    for start in member_starts(leaf, grain, from_day, to_day):
-        following = moved(grain, start, 1)
-        if base.seconds:
-            yield start, max(days.begins(start), first), min(days.begins(following) - base.seconds, last)
-        else:
-            yield start, max(start, first), min(moved(base, following, -1), last)
+    start = period_start(grain, days.day_at(base_start) if dataset.base.seconds else base_start)
+    following = moved(grain, start, 1)
+    return start, days.begins(following) if dataset.base.seconds else following

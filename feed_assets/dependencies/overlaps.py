@@ -140,24 +140,41 @@ def footprint(dataset: Dataset, slots: Iterable[Slot]) -> Footprint:
             by_member.setdefault(path, []).append(span)
     members = {member.path: member for member in dataset.hierarchy.members}
     found: dict[tuple[str, Grain], dict[Sequence[int], None]] = {}
-    known: dict[tuple[Grain, int, tuple[tuple[int, int], ...]], list[Sequence[int]]] = {}
+    cut = _Cuts(dataset.base)
     for leaf, parts in by_member.items():
         joined = _joined(dataset.base, parts)
         for path in ancestry(leaf):
             phases = dataset.branch(path).phases
             for grain in dataset.grains:
-                if grain.seconds:
-                    if (phase := phases.get(grain)) is None:
-                        continue
-                    key = grain, phase, joined
-                    if key not in known:
-                        known[key] = [_windows(grain, phase, span) for span in joined]
+                if not grain.seconds:
+                    starts = cut.dates(members[leaf], grain, joined)
+                elif grain in phases:
+                    starts = cut.windows(grain, phases[grain], joined)
                 else:
-                    key = grain, id(members[leaf]), joined
-                    if key not in known:
-                        known[key] = [_dates(dataset.base, members[leaf], grain, span) for span in joined]
-                found.setdefault((path, grain), {}).update(dict.fromkeys(known[key]))
+                    continue
+                found.setdefault((path, grain), {}).update(starts)
     return {key: _merged([*starts]) for key, starts in found.items()}
+
+
+class _Cuts:
+    """The slots of a grain that have base slots of some spans. Each answer is worked out once for all members."""
+
+    def __init__(self, base: Grain) -> None:
+        self._base = base
+        self._known: dict[tuple[object, ...], dict[Sequence[int], None]] = {}
+
+    def windows(self, grain: Grain, phase: int, joined: tuple[tuple[int, int], ...]) -> dict[Sequence[int], None]:
+        key = grain, phase, joined
+        if key not in self._known:
+            self._known[key] = dict.fromkeys(_windows(grain, phase, span) for span in joined)
+        return self._known[key]
+
+    def dates(self, member: Member, grain: Grain, joined: tuple[tuple[int, int], ...]) -> dict[Sequence[int], None]:
+        dates = () if self._base.seconds else (member.first_day, member.last_day)
+        key = grain, id(member.calendar.days), dates, joined
+        if key not in self._known:
+            self._known[key] = dict.fromkeys(_dates(self._base, member, grain, span) for span in joined)
+        return self._known[key]
 
 
 def _windows(grain: Grain, phase: int, span: tuple[int, int]) -> range:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import isfinite, log, sqrt
 from statistics import median
 from typing import Final, TypeAlias
 
@@ -20,7 +20,7 @@ from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import SlotError
 from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import QualityError
+from feed_assets.dependencies.marks import QualityError, SlotRevision
 
 Number: TypeAlias = int | float
 
@@ -41,6 +41,11 @@ class ColumnProfile:
     smallest: Number | None = None
     largest: Number | None = None
 
+    def is_possible(self, rows: int) -> bool:
+        """Whether a column of a slot with so many rows may have these numbers."""
+        values = [each for each in (self.smallest, self.largest) if each is not None]
+        return 0 <= self.nulls <= rows and self.distinct >= 0 and all(map(isfinite, values))
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -50,13 +55,22 @@ class Profile:
     columns: Mapping[str, ColumnProfile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        bad = [name for name, each in self.columns.items() if not 0 <= each.nulls <= self.rows or each.distinct < 0]
+        bad = [name for name, each in self.columns.items() if not each.is_possible(self.rows)]
         if self.rows < 0 or bad:
             where = f" in {', '.join(bad)}" if bad else ""
             raise QualityError(
-                f"A profile of {self.rows} rows has impossible numbers{where}. Counts are 0 or more, and no column has "
-                "more nulls than rows."
+                f"A profile of {self.rows} rows has impossible numbers{where}. Counts are 0 or more, no column has "
+                "more nulls than rows, and values are finite."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class SlotProfile:
+    """The profile of a revision of a slot, and when it was made, in seconds since 1970, UTC."""
+
+    on: SlotRevision
+    profile: Profile
+    at: int
 
 
 @dataclass(frozen=True, slots=True)

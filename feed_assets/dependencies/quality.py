@@ -241,15 +241,27 @@ class SlotQuality:
         Call this after the revisions have risen. `sequence` is higher than that of each act before; the number of the
         act's event does. Marks stay on the revisions that have ended. The events name what is no longer bad.
         """
-        return self._with_endings(ended_ranges(ended, sequence), at, "reopened")
+        return self.take_endings(ended_ranges(ended, sequence), at=at)
 
     def reinstated(self, ended: Iterable[SlotRevision], sequence: int, *, at: int) -> Change:
-        """The revisions after these have the same content: a backfill was abandoned, or made equal data.
+        """The revisions right after these have the same content: a backfill was abandoned, or made equal data.
 
-        So the marks, computations and results of the ended revisions count for the present ones. The number of a
-        revision may stay higher, or go back. `sequence` as for `reopened`.
+        So the marks, computations and results of the ended revisions count for the present ones. `sequence` is not
+        lower than that of the reopening.
         """
-        return self._with_endings(ended_ranges(ended, sequence, equal=True), at, "reinstated")
+        return self.take_endings(ended_ranges(ended, sequence, equal=True), at=at)
+
+    def take_endings(self, endings: Sequence[Ended], *, at: int) -> Change:
+        """As `reopened` or `reinstated`, by ranges. All of one act, either reopened or of equal content."""
+        fresh = [each for each in endings if each not in self._endings]
+        touched = {mark for each in fresh for mark in self._lineage.near(each.slots)}
+        before = self._carriers(touched, fresh)
+        for each in fresh:
+            self._keep(each)
+        self._spread(touched)
+        cause = "reinstated" if any(each.equal for each in fresh) else "reopened"
+        events = self._mark_events(before, self._carriers(touched), at, cause=cause)
+        return Change(tuple(fresh), tuple(events))
 
     def forget(self, before: int) -> tuple[Fact, ...]:
         """Drop what concerns slots that ended before an instant, unless a later slot was computed from it.
@@ -375,22 +387,12 @@ class SlotQuality:
             self._lineage.withdraw(mark.id)
         return Change(gone, tuple(self._mark_events(before, {}, removal)))
 
-    def _with_endings(self, endings: Sequence[Ended], at: int, cause: str) -> Change:
-        fresh = [each for each in endings if each not in self._endings]
-        touched = {mark for each in fresh for mark in self._lineage.near(each.slots)}
-        before = self._carriers(touched, fresh)
-        for each in fresh:
-            self._keep(each)
-        self._spread(touched)
-        events = self._mark_events(before, self._carriers(touched), at, cause=cause)
-        return Change(tuple(fresh), tuple(events))
-
     def _spread(self, marks: Iterable[str]) -> None:
         for mark in marks:
             self._lineage.spread(mark, self._marks[mark].on)
 
     def _carriers(self, marks: Iterable[str], ending: Sequence[Ended] = ()) -> dict[str, Carriers]:
-        """For each mark the slots that carry it in their present revision; as it was before `ending`, if that is given."""
+        """For each mark the slots that carry it in their present revision, as it is before these are `ending`."""
         by_place: dict[object, list[Ended]] = {}
         for each in ending:
             by_place.setdefault(each.slots[:3], []).append(each)

@@ -119,6 +119,8 @@ def _ranges_without(
     dataset: Dataset, slots: AbstractSet[Slot], others: AbstractSet[Slot]
 ) -> Iterator[tuple[SlotRange, tuple[tuple[int, int], ...]]]:
     """What overlaps these slots and none of the others: a range for each member and grain, and its parts."""
+    if not slots:
+        return
     found, there = footprint(dataset, slots), footprint(dataset, others)
     for member, grain in sorted(found, key=lambda key: (key[0], dataset.grains.index(key[1]))):
         starts = found[member, grain]

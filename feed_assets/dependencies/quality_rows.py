@@ -6,10 +6,10 @@ texts without a limit of length; a table may keep a digest of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import parse_slot
 from feed_assets.dependencies.marks import (
@@ -26,6 +26,7 @@ from feed_assets.dependencies.marks import (
     SlotRange,
     SlotRevision,
 )
+from feed_assets.dependencies.profiles import ColumnProfile, Profile, SlotProfile
 
 
 class Row(NamedTuple):
@@ -57,7 +58,7 @@ def to_row(fact: Fact) -> Row:
             read = [[str(each.slot), each.revision] for each in inputs]
             return Row("computation", _text(output), {**_on(output), "inputs": read, "run": run, "at": at})
         case Ended(slots, revision, sequence, equal):
-            key = " ".join(map(str, (*slots[:5], revision, sequence)))
+            key = " ".join(map(str, (*slots[:5], revision, sequence, "equal" if equal else "other")))
             name, member, grain, *numbers = slots
             plain = [name, member, str(grain), *numbers]
             return Row("ended", key, {"range": plain, "revision": revision, "sequence": sequence, "equal": equal})
@@ -70,9 +71,31 @@ def to_row(fact: Fact) -> Row:
 
 def from_row(row: Row) -> Fact:
     """The fact of a row. Raises QualityError for a row that `to_row` does not write."""
-    try:
+    with _reading(row):
         return _fact(row.kind, row.content)
-    except (KeyError, TypeError, ValueError, DatasetError) as error:
+
+
+def to_profile_row(profile: SlotProfile) -> Row:
+    """The row of a profile; its kind is `profile`. A slot has one for each revision."""
+    found = profile.profile.columns
+    columns = {name: [each.nulls, each.distinct, each.smallest, each.largest] for name, each in found.items()}
+    content = {**_on(profile.on), "rows": profile.profile.rows, "columns": columns, "at": profile.at}
+    return Row("profile", _text(profile.on), content)
+
+
+def from_profile_row(row: Row) -> SlotProfile:
+    """The profile of a row. Raises QualityError for a row that `to_profile_row` does not write."""
+    with _reading(row):
+        columns = {name: ColumnProfile(*numbers) for name, numbers in row.content["columns"].items()}
+        profile = Profile(row.content["rows"], columns)
+        return SlotProfile(_revision(row.content), profile, row.content["at"])
+
+
+@contextmanager
+def _reading(row: Row) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
         raise QualityError(
             f"The stored {row.kind} {row.key!r} cannot be read: {type(error).__name__}: {error}. It was written by a "
             "newer version, or changed by hand. Update feed_assets, or delete the row."

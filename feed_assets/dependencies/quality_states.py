@@ -84,7 +84,8 @@ class QualityStates:
 
     def _checked_since(self, slot: Slot, revision: int, marked: Slot, then: int, newest: int) -> bool:
         """Whether the marked slot has passed since, or the slot has in a revision beside a newer one of it."""
-        if any(self.checks.passed(marked, number) for number in range(newest, then, -1)):
+        since = [number for number in range(newest, then, -1) if self.history.same(marked, number) > then]
+        if any(self.checks.passed(marked, number) for number in since):
             return True
         for number in range(revision, 0, -1):
             if self.history.before(marked, self.history.ended_at(slot, number)) <= then:

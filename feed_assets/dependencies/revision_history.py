@@ -41,7 +41,7 @@ class RevisionHistory:
             found = by_start.setdefault(place, [])
             if ended not in found:
                 found.append(ended)
-                found.sort(key=lambda each: each.sequence)
+                found.sort(key=lambda each: (each.sequence, each.equal))
         self._has_equal |= ended.equal
 
     def forget(self, ended: Ended) -> None:

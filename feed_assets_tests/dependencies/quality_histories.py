@@ -71,8 +71,7 @@ class History:
     """The real object and the judge, after the same acts."""
 
     world: World
-    facts: dict[tuple[str, str], Fact] = field(default_factory=dict)
-    removed: dict[str, Mark] = field(default_factory=dict)
+    facts: list[Fact] = field(default_factory=list)
     judge: Judge = field(init=False)
     quality: SlotQuality = field(init=False)
     follower: Follower = field(default_factory=Follower)
@@ -84,9 +83,7 @@ class History:
 
     def take(self, change: Change) -> None:
         self.follower.follow(self.world.universe, change)
-        for fact in change.facts:
-            row = to_row(fact)
-            self.facts[row.kind, row.key] = from_row(row)
+        self.facts += change.facts
         self.steps += 1
 
     def mark(self, on: SlotRevision, author: Author, mark_id: str) -> None:
@@ -119,20 +116,20 @@ class History:
 
     def abandon(self) -> None:
         ended = self.world.abandon()
-        self.world.moments.append(dict(self.world.revisions))
         self.take(self.quality.reinstated(ended, len(self.world.moments), at=self.steps))
 
     def compare(self) -> None:
         compare(self.quality, self.judge, self.follower)
 
     def compare_loaded(self) -> None:
-        """The same answers from the stored facts alone, in any order."""
-        stored = [*self.facts.values()]
+        """The same answers from the stored rows alone, in any order."""
+        rows = {row[:2]: row for row in map(to_row, self.facts)}
+        stored = [*map(from_row, rows.values())]
         random.Random(len(stored)).shuffle(stored)
         loaded = SlotQuality(self.world.universe.datasets, self.world)
         loaded.load(stored)
         compare(loaded, self.judge)
-        assert {to_row(fact)[:2] for fact in loaded.facts()} == self.facts.keys()
+        assert {to_row(fact)[:2] for fact in loaded.facts()} == rows.keys()
 
 
 Act = Callable[[History], bool]
@@ -140,7 +137,7 @@ Act = Callable[[History], bool]
 
 
 def all_histories(universe: Universe, alphabet: Sequence[Act], depth: int) -> Iterator[History]:
-    """Each state that up to `depth` acts lead to, once, after a comparison. Acts that reach a known state are run, too."""
+    """Each state that up to `depth` acts lead to, once, after a comparison."""
     known: set[object] = set()
 
     def after(acts: tuple[int, ...]) -> History | None:
@@ -186,50 +183,63 @@ def random_history(universe: Universe, seed: int, length: int = 14) -> History:
     """A history of random acts, compared after one of them, at the end, and loaded anew."""
     rng = random.Random(seed)
     compared = rng.randrange(length)
-    history = History(World(universe))
-    world, judge = history.world, history.judge
-    names = [*universe.datasets]
-    busy = rng.sample(universe.slots, min(8, len(universe.slots)))  # few slots, so that acts meet
-    if rng.random() < 0.3:
-        world.begin_without(next(slot for slot in universe.slots if universe.whole[slot] == {slot}))
-
-    def some_slot() -> Slot:
-        return rng.choice(busy if rng.random() < 0.8 else universe.slots)
-
-    def some_revision(slot: Slot) -> SlotRevision:
-        present = world.present(slot).revision
-        return SlotRevision(slot, present if rng.random() < 0.8 else rng.randint(1, present))
-
+    acts = RandomActs(History(World(universe)), rng)
     for step in range(length):
+        acts.one(step)
+        if step == compared:
+            acts.history.compare()
+    acts.history.compare()
+    acts.history.compare_loaded()
+    return acts.history
+
+
+class RandomActs:
+    """Random acts of a history, most of them on a few slots, so that they meet."""
+
+    def __init__(self, history: History, rng: random.Random) -> None:
+        self.history, self.rng = history, rng
+        self.slots = history.world.universe.slots
+        self.busy = rng.sample(self.slots, min(8, len(self.slots)))
+        if rng.random() < 0.3:
+            whole = history.world.universe.whole
+            history.world.begin_without(next(slot for slot in self.slots if whole[slot] == {slot}))
+
+    def one(self, step: int) -> None:
+        """One act, if it is possible now."""
+        history, rng = self.history, self.rng
         match rng.choice(["mark", "mark", "unmark", "check", "compute", "compute", "compute", "reopen", "abandon"]):
             case "mark":
                 author = rng.choice([Author.check("rows"), Author.check("nulls"), Author.person("ann")])
-                history.mark(some_revision(some_slot()), author, f"m{step}")
-            case "unmark" if judge.marks:
-                history.unmark(rng.choice(judge.marks))
+                history.mark(self.some_revision(self.some_slot()), author, f"m{step}")
+            case "unmark" if history.judge.marks:
+                history.unmark(rng.choice(history.judge.marks))
             case "check":
-                history.check_passes(some_revision(some_slot()), rng.choice(["rows", "nulls"]))
+                history.check_passes(self.some_revision(self.some_slot()), rng.choice(["rows", "nulls"]))
             case "compute":
-                output = some_slot()
-                place = names.index(output.dataset)
-                before = [slot for slot in (*busy, *universe.slots) if slot.dataset in names[:place]]
-                if before:
-                    read = {some_revision(rng.choice(before[:12])) for _ in range(rng.randint(1, 3))}
-                    history.compute(world.present(output), sorted(read))
+                self.compute(self.some_slot())
             case "reopen":
-                slot = some_slot()
+                slot = self.some_slot()
                 history.reopen(slot)
                 if rng.random() < 0.7:
-                    world.complete(slot)
-            case "abandon" if world.last_act:
+                    history.world.complete(slot)
+            case "abandon" if history.world.last_act:
                 history.abandon()
             case _:
-                continue
-        if step == compared:
-            history.compare()
-    history.compare()
-    history.compare_loaded()
-    return history
+                pass
+
+    def compute(self, output: Slot) -> None:
+        earlier = NAMES[: NAMES.index(output.dataset)]
+        inputs = [slot for slot in (*self.busy, *self.slots) if slot.dataset in earlier][:12]
+        if inputs:
+            read = {self.some_revision(self.rng.choice(inputs)) for _ in range(self.rng.randint(1, 3))}
+            self.history.compute(self.history.world.present(output), sorted(read))
+
+    def some_slot(self) -> Slot:
+        return self.rng.choice(self.busy if self.rng.random() < 0.8 else self.slots)
+
+    def some_revision(self, slot: Slot) -> SlotRevision:
+        present = self.history.world.present(slot).revision
+        return SlotRevision(slot, present if self.rng.random() < 0.8 else self.rng.randint(1, present))
 
 
 UNIVERSES = (chain, several_calendars)
