@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.reading import is_valid, list_updates
-from feed_assets.starts.attempt import LEASE, Attempt, State
+from feed_assets.starts.attempt import LEASE, Attempt
 from feed_assets.starts.attempts import Attempts, KnownRun
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.event_log import stored_time
@@ -93,6 +93,9 @@ class World(NamedTuple):
     budget: Budget
 
 
+Look = Callable[[Attempts, Callable[[Attempt], KnownRun]], Hashable]
+
+
 class Access:
     """What a program may use: each use is one transition."""
 
@@ -104,7 +107,7 @@ class Access:
         store = cast("Store", _ReplayedStore(self, search))
         self.attempts = Attempts(store, BASE, lambda: NOW, lambda: NOW)
 
-    def look(self, look: Callable[[Attempts, Callable[[Attempt], KnownRun]], Hashable]) -> Any:
+    def look(self, look: Look) -> Any:
         """A look at attempts and at Dagster, as one transition: what it finds is judged again in a transaction."""
         return self.ask(("look", look))
 
@@ -267,6 +270,7 @@ class Search:
         self._carried.of(None)
         self._next: dict[tuple[str, Progress], Next] = {}
         self._valid_of: dict[int, tuple[int, ...]] = {}
+        self._results: dict[Hashable, Any] = {}
         self.most_runs = 0
         self.actor = "nobody"
 
@@ -281,7 +285,7 @@ class Search:
             rows = []
             for row in cursor.fetchall():
                 values = dict(zip(names, row, strict=True))
-                for name in ("started", "ended"):
+                for name in ("requested", "started", "ended"):
                     if values.get(name) is not None:
                         values[name] = ENDED
                 rows.append(tuple(values.values()))
@@ -299,6 +303,10 @@ class Search:
         self._raw.execute("COMMIT")
 
     def _columns(self, database: int, table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._remembered((database, table), lambda: self._read(database, table))
+        return found
+
+    def _read(self, database: int, table: str) -> list[dict[str, Any]]:
         names = [each[1] for each in self._raw.execute(f"PRAGMA table_info({table})")]
         rows = dict(self._databases[database])[table]
         return [dict(zip(names, row, strict=True)) for row in rows]
@@ -405,13 +413,14 @@ class Search:
 
     def _daemon_steps(self, world: World) -> Iterator[tuple[World, str]]:
         for at, progress in enumerate(world.daemons):
-            name = f"daemon {at}"
+            name = "daemon"  # one is like the other
             begun = [progress] if progress != IDLE else [Progress(each) for each in range(len(self._daemon))]
             for each in begun:
                 for after, moved, step in self._moves(world, name, each):
-                    yield after._replace(daemons=_with(world.daemons, at, moved if moved.end is None else IDLE)), step
+                    now = moved if moved.end is None else IDLE
+                    yield after._replace(daemons=tuple(sorted(_with(world.daemons, at, now)))), step
             if progress != IDLE and world.budget.daemon_deaths:
-                daemons = _with(world.daemons, at, IDLE)
+                daemons = tuple(sorted(_with(world.daemons, at, IDLE)))
                 yield world._replace(daemons=daemons, budget=_spent(world.budget, "daemon_deaths")), f"{name} dies"
 
     def _run_steps(self, world: World) -> Iterator[tuple[World, str]]:
@@ -437,10 +446,22 @@ class Search:
                 continue
             name = f"run {at}"
             for after, moved, step in self._moves(world, name, process):
-                yield after._replace(processes=_with(after.processes, at, moved)), step
+                yield self._seen(after._replace(processes=_with(after.processes, at, moved))), step
             if world.budget.run_deaths:
                 dead = _with(world.processes, at, Progress(end="dead"))
-                yield world._replace(processes=dead, budget=_spent(world.budget, "run_deaths")), f"{name} is killed"
+                killed = world._replace(processes=dead, budget=_spent(world.budget, "run_deaths"))
+                yield self._seen(killed), f"{name} is killed"
+
+    def _seen(self, world: World) -> World:
+        """With a pool, Dagster sees the end of a process later; without one, that decides nothing."""
+        if self._pool is not None:
+            return world
+        over = (
+            process.end is not None and run.status == "started"
+            for run, process in zip(world.runs, world.processes, strict=True)
+        )
+        runs = tuple(run._replace(status="ended") if end else run for run, end in zip(world.runs, over, strict=True))
+        return world._replace(runs=runs)
 
     def _time_steps(self, world: World) -> Iterator[tuple[World, str]]:
         at_work = {f"run {at}" for at, each in enumerate(world.processes) if each.end is None and each.phase}
@@ -457,50 +478,83 @@ class Search:
             elif lease["until"] == ENDED and holder in at_work:
                 renewed = self._changed(world.database, "feed_assets_leases", mine, until=LIVES)
                 yield world._replace(database=renewed), f"{holder} wakes up and renews its lease"
-        known = {run.key for run in world.runs}
-        for attempt in self._columns(world.database, "feed_assets_attempts"):
-            if attempt["state"] != State.REQUESTED or attempt["requested"] == ENDED:
-                continue
-
-            def this(row: dict[str, Any], key: str = attempt["key"]) -> bool:
-                return row["key"] == key
-
-            free = attempt["key"] in known or all(each == IDLE for each in world.daemons)
-            if free or world.budget.slow_daemons:
-                old = self._changed(world.database, "feed_assets_attempts", this, requested=ENDED)
-                budget = world.budget if free else _spent(world.budget, "slow_daemons")
-                yield world._replace(database=old, budget=budget), f"the request of {attempt['number']} is old"
 
     def _moves(self, world: World, actor: str, progress: Progress) -> Iterator[tuple[World, Progress, str]]:
         """The next access of a program: the world after it, the program's progress, and the step."""
         request = self._after(actor, progress).request
         assert request is not None
         for after, answer, words in self._performed(world, actor, request):
-            answered = progress._replace(answers=self._chains.of((progress.answers, answer)))
-            rows, moved_on = self._after(actor, answered).rows_after, self._moved_on(actor, answered)
-            moved = after if rows is None else after._replace(database=self._databases.of(rows))
-            yield moved, moved_on, f"{actor}: {words}" + (f"; {moved_on.end}" if moved_on.end else "")
+            number, moved_on, step = self._remembered(
+                (actor, progress, answer),
+                lambda answer=answer, words=words: self._answered(actor, progress, answer, words),
+            )
+            yield after if number is None else after._replace(database=number), moved_on, step
+
+    def _answered(self, actor: str, progress: Progress, answer: Any, words: str) -> tuple[int | None, Progress, str]:
+        """The database after an answer if it was that of a transaction, the program's progress, and the step."""
+        answered = progress._replace(answers=self._chains.of((progress.answers, answer)))
+        rows, moved_on = self._after(actor, answered).rows_after, self._moved_on(actor, answered)
+        step = f"{actor}: {words}" + (f"; {moved_on.end}" if moved_on.end else "")
+        return None if rows is None else self._databases.of(rows), moved_on, step
+
+    def _remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        if key not in self._results:
+            self._results[key] = make()
+        return self._results[key]
+
+    def _asked(self, board: int, request: Request) -> tuple[int, Any]:
+        stored, answer = perform(self._boards[board], request)
+        return self._boards.of(stored), answer
+
+    def _acted(self, number: int, actor: str, act: Callable[[Blackboard], Hashable]) -> tuple[int, Any]:
+        self.actor = actor
+        board = MemoryBlackboard(dict(self._boards[number]), clock=lambda: NOW)
+        answer = act(board)
+        return self._boards.of(tuple(board.objects().items())), answer
+
+    def _looks(self, world: World, look: Look) -> Iterator[tuple[World, Any, str]]:
+        runs = frozenset((run.key, run.status) for run in world.runs if not run.deleted)
+        pending = frozenset(self._pending(world)) - {run.key for run in world.runs}
+        found = self._remembered((world.database, runs, pending), lambda: self._looked(world, look, pending))
+        yield world, found, "looks"
+        if pending and world.budget.slow_daemons:
+            found = self._remembered((world.database, runs, ()), lambda: self._looked(world, look, ()))
+            yield world._replace(budget=_spent(world.budget, "slow_daemons")), found, "looks, long after a request"
+
+    def _pending(self, world: World) -> Iterator[str]:
+        """The keys for which a daemon is going to ask Dagster."""
+        for progress in world.daemons:
+            if self._daemon[progress.program][-1] is self._daemon[progress.program][progress.phase] and progress.phase:
+                carried = self._carried[progress.carried]
+                yield from (each for each in carried or () if isinstance(each, str))
+
+    def _looked(self, world: World, look: Look, pending: Collection[str]) -> Hashable:
+        """What a daemon finds; the requests of other daemons that are at work are young."""
+        self.restore(world.database)
+
+        def known_run(attempt: Attempt) -> KnownRun:
+            if attempt.key in pending:
+                return KnownRun.UNFINISHED  # it is too young to count as lost
+            states = {run.status for run in world.runs if run.key == attempt.key and not run.deleted}
+            return KnownRun.UNFINISHED if states - {"ended"} else KnownRun("finished" if states else "none")
+
+        return look(Attempts(self.store, BASE, lambda: NOW, lambda: NOW), known_run)
 
     def _performed(self, world: World, actor: str, request: tuple[Any, ...]) -> Iterator[tuple[World, Any, str]]:
         match request:
             case ("transaction",):
                 yield world, world.database, "a transaction"
             case ("board", asked):
-                stored, answer = perform(self._boards[world.board], asked)
-                yield world._replace(board=self._boards.of(stored)), answer, str(asked)
+                board, answer = self._remembered((world.board, asked), lambda: self._asked(world.board, asked))
+                yield world._replace(board=board), answer, str(asked)
             case ("atomic", name, act):
-                self.actor = actor
-                board = MemoryBlackboard(dict(self._boards[world.board]), clock=lambda: NOW)
-                answer = act(board)
-                yield world._replace(board=self._boards.of(tuple(board.objects().items()))), answer, name
+                # Of an actor, each act of a name does the same.
+                board, answer = self._remembered(
+                    (world.board, actor, name), lambda: self._acted(world.board, actor, act)
+                )
+                yield world._replace(board=board), answer, name
             case ("look", look):
-                self.restore(world.database)
-
-                def known_run(attempt: Attempt) -> KnownRun:
-                    states = {run.status for run in world.runs if run.key == attempt.key and not run.deleted}
-                    return KnownRun.UNFINISHED if states - {"ended"} else KnownRun("finished" if states else "none")
-
-                yield world, look(Attempts(self.store, BASE, lambda: NOW, lambda: NOW), known_run), "looks"
+                yield from self._looks(world, look)
             case ("launch", key):
                 if any(run.key == key and not run.deleted for run in world.runs):
                     yield world, False, "Dagster has the key"
