@@ -151,14 +151,12 @@ def search(
 
 
 ONE = {"daemons": 1}
-HISTORIES = {
+HISTORIES: dict[str, tuple[Budget, dict[str, Any]]] = {
     "two daemons, and a person deletes a run": (Budget(deletions=1), {}),
     "two daemons that die or are slow": (Budget(daemon_deaths=1, slow_daemons=1), {}),
-    "a process stands still, and a person deletes a run": (Budget(standstills=1, deletions=1), ONE),
-    "processes stand still twice": (Budget(standstills=2), ONE),
-    "a process stands still, and one is killed": (Budget(standstills=1, run_deaths=1), ONE),
+    "a process stands still": (Budget(standstills=1), {}),
     "a run fails, and a process is killed": (Budget(failures=1, run_deaths=1), ONE),
-    "the database is lost, and a process is killed": (Budget(losses=1, run_deaths=1), ONE),
+    "the database is lost": (Budget(losses=1), {}),
     "two slots and a pool with one place": (Budget(deletions=1), {**ONE, "slots": (DAY, NEXT_DAY), "pool": 1}),
 }
 

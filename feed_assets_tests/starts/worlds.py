@@ -429,7 +429,8 @@ class Search:
             process = world.processes[at]
             if run.status == "queued" and not run.deleted and (self._pool is None or places < self._pool):
                 started = _with(world.runs, at, run._replace(status="started"))
-                begun = _with(world.processes, at, Progress(carried=self._carried.of(run.key)))
+                first = self._moved_on(f"run {at}", Progress(carried=self._carried.of(run.key)))
+                begun = _with(world.processes, at, first)
                 yield world._replace(runs=started, processes=begun), f"run {at} starts"
             if run.status == "started" and process.end is not None:
                 ended = _with(world.runs, at, run._replace(status="ended"))
@@ -456,11 +457,10 @@ class Search:
         """With a pool, Dagster sees the end of a process later; without one, that decides nothing."""
         if self._pool is not None:
             return world
-        over = (
-            process.end is not None and run.status == "started"
+        runs = tuple(
+            run._replace(status="ended") if run.status == "started" and process.end is not None else run
             for run, process in zip(world.runs, world.processes, strict=True)
         )
-        runs = tuple(run._replace(status="ended") if end else run for run, end in zip(world.runs, over, strict=True))
         return world._replace(runs=runs)
 
     def _time_steps(self, world: World) -> Iterator[tuple[World, str]]:
@@ -483,7 +483,7 @@ class Search:
         """The next access of a program: the world after it, the program's progress, and the step."""
         request = self._after(actor, progress).request
         assert request is not None
-        for after, answer, words in self._performed(world, actor, request):
+        for after, answer, words in self._performed(world, actor, progress, request):
             number, moved_on, step = self._remembered(
                 (actor, progress, answer),
                 lambda answer=answer, words=words: self._answered(actor, progress, answer, words),
@@ -540,7 +540,9 @@ class Search:
 
         return look(Attempts(self.store, BASE, lambda: NOW, lambda: NOW), known_run)
 
-    def _performed(self, world: World, actor: str, request: tuple[Any, ...]) -> Iterator[tuple[World, Any, str]]:
+    def _performed(
+        self, world: World, actor: str, progress: Progress, request: tuple[Any, ...]
+    ) -> Iterator[tuple[World, Any, str]]:
         match request:
             case ("transaction",):
                 yield world, world.database, "a transaction"
@@ -548,10 +550,8 @@ class Search:
                 board, answer = self._remembered((world.board, asked), lambda: self._asked(world.board, asked))
                 yield world._replace(board=board), answer, str(asked)
             case ("atomic", name, act):
-                # Of an actor, each act of a name does the same.
-                board, answer = self._remembered(
-                    (world.board, actor, name), lambda: self._acted(world.board, actor, act)
-                )
+                key = world.board, actor, progress
+                board, answer = self._remembered(key, lambda: self._acted(world.board, actor, act))
                 yield world._replace(board=board), answer, name
             case ("look", look):
                 yield from self._looks(world, look)
