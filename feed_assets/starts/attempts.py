@@ -127,29 +127,9 @@ class Attempts:
         `unknown` if there is none LEASE after the request. A running attempt whose lease has ended is `unknown`.
         `known_run` is asked about requested attempts, outside of any transaction.
         """
-        lost: dict[str, tuple[State, str]] = {}
         alive = self.alive()
-        for each in alive:
-            if each.state is State.REQUESTED:
-                found = known_run(each)
-                if found is KnownRun.FINISHED:
-                    lost[each.key] = State.FAILED, "its run ended before it began to work"
-                elif found is KnownRun.NONE and self.clock() >= each.requested + LEASE:
-                    lost[each.key] = State.UNKNOWN, "Dagster has no run of it: it was deleted, or never made"
-        if not lost and all(each.state is State.REQUESTED for each in alive):
-            return []
-        with self.store.writing(LOG) as transaction:
-            current = attempts_alive(transaction.connection, self.base)
-            leases = self._leases(transaction.connection, current)
-            ended = []
-            for each in current:
-                if each.state is State.REQUESTED and each.key in lost:
-                    ended.append(self._ended(each, *lost[each.key]))
-                elif each.state is State.RUNNING and (each.flow, each.slot) not in leases:
-                    silent = f"run {each.run} gave no sign of life for {LEASE.seconds} s"
-                    ended.append(self._ended(each, State.UNKNOWN, silent))
-            save_attempts(transaction, self.base, ended, self.now())
-        return ended
+        lost = self._lost(alive, known_run)
+        return self._end_lost(lost) if lost or any(each.state is State.RUNNING for each in alive) else []
 
     def request(self, wanted: Sequence[Wanted]) -> list[Attempt | Verdict]:
         """Put an attempt on record for each slot that may start; ask Dagster for a run with its key afterwards.
@@ -252,8 +232,7 @@ class Attempts:
                     refusal = refusal or self._take(transaction, found.key, found, run, root, taken)
                     continue
                 if found is not None and found.state is State.RUNNING and lease is None:
-                    silent = f"run {found.run} gave no sign of life for {LEASE.seconds} s"
-                    found = self._ended(found, State.UNKNOWN, silent)
+                    found = self._silent(found)
                     changed.append(found)
                 if lives := living(found, lease.until if lease else None):
                     refusal = refusal or f"{lives.reason}. Wait until it has ended, or cancel its run"
@@ -282,6 +261,36 @@ class Attempts:
         return read
 
     # --- small parts --------------------------------------------------------------------------------------------------
+
+    def _lost(self, alive: Iterable[Attempt], known_run: Callable[[Attempt], KnownRun]) -> dict[str, tuple[State, str]]:
+        """The requested attempts whose run is gone, by key: how each ends, and why."""
+        lost: dict[str, tuple[State, str]] = {}
+        for each in alive:
+            if each.state is State.REQUESTED:
+                found = known_run(each)
+                if found is KnownRun.FINISHED:
+                    lost[each.key] = State.FAILED, "its run ended before it began to work"
+                elif found is KnownRun.NONE and self.clock() >= each.requested + LEASE:
+                    lost[each.key] = State.UNKNOWN, "Dagster has no run of it: it was deleted, or never made"
+        return lost
+
+    def _end_lost(self, lost: Mapping[str, tuple[State, str]]) -> list[Attempt]:
+        """End these attempts if they still are only requested, and the running ones whose lease has ended."""
+        with self.store.writing(LOG) as transaction:
+            alive = attempts_alive(transaction.connection, self.base)
+            leases = self._leases(transaction.connection, alive)
+            ended = []
+            for each in alive:
+                if each.state is State.REQUESTED and each.key in lost:
+                    ended.append(self._ended(each, *lost[each.key]))
+                elif each.state is State.RUNNING and (each.flow, each.slot) not in leases:
+                    ended.append(self._silent(each))
+            save_attempts(transaction, self.base, ended, self.now())
+        return ended
+
+    def _silent(self, attempt: Attempt) -> Attempt:
+        """A running attempt whose lease has ended, as it ends."""
+        return self._ended(attempt, State.UNKNOWN, f"run {attempt.run} gave no sign of life for {LEASE.seconds} s")
 
     def _take(
         self,
