@@ -243,7 +243,8 @@ class KeptStates:
                 return
             if read:
                 self._cursor = read[-1].sequence
-                ours = [each for each in read if each.details.get("base") == self.base]
+                # Attempts are in this log, too: they concern no dataset.
+                ours = [each for each in read if each.details.get("base") == self.base and "dataset" in each.details]
                 names |= {each.details["dataset"] for each in ours}
                 for name in {each.details["dataset"] for each in ours if each.kind == FOLDED}:
                     self._states.pop(name, None)
