@@ -35,7 +35,14 @@ from feed_assets.project.loading import EXAMPLE
 
 
 @click.command()
-def demo() -> None:
+@click.option(
+    "--act",
+    type=click.Choice(["week", "gate"]),
+    default="week",
+    show_default=True,
+    help="week: a week of logs, late data and broken data. gate: a day that starts when its partner's counts allow it.",
+)
+def demo(act: str) -> None:
     """Land a week of real logs, process it, and show what late and broken data do to it.
 
     The demo works in ./demo-data, with its own Dagster home there, and at its own time, 2019-12-01. `feed-assets dev`
@@ -45,6 +52,7 @@ def demo() -> None:
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
+    from feed_assets.ads.demo.gate_act import GateAct, write_counted_sources  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
 
@@ -53,12 +61,16 @@ def demo() -> None:
     # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
     for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
         os.environ.pop(f"FEED_ASSETS_{name}", None)
+    os.environ["FEED_ASSETS_GATE"] = "1" if act == "gate" else "0"
     settings = fa.Settings.from_environment()
     ready_to_compute(settings)
     base = settings.base
     prepare_base(base)
     os.environ[BASE] = base
     directory = own_directory(base)
+    if act == "gate":
+        os.environ["FEED_ASSETS_SOURCES"] = str(directory / "partners")
+        write_counted_sources(directory / "partners")
     if not os.environ.get(HOME):
         write_config(directory / OWN_HOME)
     home = dagster_home(base)
@@ -70,7 +82,8 @@ def demo() -> None:
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     teller = Teller(print_title, _say, _table, print_blocks, fa.cli.progress)
     load = partial(load_definitions, EXAMPLE)
-    Demo(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
+    told = GateAct if act == "gate" else Demo
+    told(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
 
 def _program() -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,15 @@ class Deliveries:
     broken: Path
 
 
+@dataclass(frozen=True, slots=True)
+class CountedDeliveries:
+    """The late day in two files, and how many records each source has in each hour of it, as the partner counts."""
+
+    on_time: Path
+    late: Path
+    counts: Mapping[str, Mapping[int, int]]
+
+
 def cut(folder: Path) -> Deliveries:
     """Write the three deliveries into a folder.
 
@@ -38,10 +49,7 @@ def cut(folder: Path) -> Deliveries:
     of a day without their item, as if the partner had renamed a column.
     """
     deliveries = Deliveries(folder / "on-time.csv", folder / "late.csv", folder / "broken.csv")
-    with gzip.open(LOG, "rt", encoding="utf-8", newline="") as log:
-        reader = csv.reader(log)
-        header = next(reader)
-        rows = list(reader)
+    header, rows = _read()
     day, click, item = header.index("timestamp"), header.index("click"), header.index("item_id")
     unclicked = [row for row in rows if row[click] == "0"]
     before_last_hour = [row for row in unclicked if LATE_DAY <= row[day] < f"{LATE_DAY} 23"]
@@ -52,6 +60,30 @@ def cut(folder: Path) -> Deliveries:
     _write(deliveries.late, header, [row for row in rows if id(row) in late])
     _write(deliveries.broken, header, broken)
     return deliveries
+
+
+def cut_counted(folder: Path) -> CountedDeliveries:
+    """Write the records of the late day into a folder: all but every tenth, and every tenth, clicks among both."""
+    header, rows = _read()
+    time, click = header.index("timestamp"), header.index("click")
+    of_day = sorted((row for row in rows if row[time].startswith(LATE_DAY)), key=lambda row: (row[click], row[time]))
+    late = of_day[::EVERY]
+    on_time = [row for number, row in enumerate(of_day) if number % EVERY]
+    _write(folder / "on-time.csv", header, on_time)
+    _write(folder / "late.csv", header, late)
+    hours = [(int(row[time][11:13]), row[click] == "1") for row in of_day]
+    counts = {
+        "open_bandit_ads": Counter(hour for hour, _ in hours),
+        "open_bandit_clicks": Counter(hour for hour, clicked in hours if clicked),
+    }
+    return CountedDeliveries(folder / "on-time.csv", folder / "late.csv", counts)
+
+
+def _read() -> tuple[list[str], list[list[str]]]:
+    """The names of the real log's columns, and its records."""
+    with gzip.open(LOG, "rt", encoding="utf-8", newline="") as log:
+        reader = csv.reader(log)
+        return next(reader), list(reader)
 
 
 def _write(path: Path, header: list[str], rows: list[list[str]]) -> None:

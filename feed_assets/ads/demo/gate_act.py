@@ -1,0 +1,98 @@
+"""An act of the demo: a day that starts when its partner's counts say that it is complete, and not before.
+
+Here: the sources with counts, the order of events, and the lines about them. Not here: what every act does (`story`),
+and the deliveries (`logs`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import dagster as dg
+
+from feed_assets.ads.demo import logs
+from feed_assets.ads.demo.daemon import IN_THIS_PROCESS
+from feed_assets.ads.demo.story import Demo
+from feed_assets.ads.partners import partners_directory
+from feed_assets.operations.day_runs import instance_at
+from feed_assets.operations.gate_answers import explain_flow
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.flows import Flows
+from feed_assets.state.store import Store
+
+COUNTS: Final = "counts/{kind}/{{yyyy}}-{{mm}}-{{dd}}.csv"
+"""Where the partner puts the control files of a kind, below the base."""
+
+
+def write_counted_sources(directory: Path) -> None:
+    """Write the partners' descriptions, each with the control files that count its records."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for source in partners_directory().glob("*.yaml"):
+        witness = COUNTS.format(kind=source.stem)
+        text = source.read_text(encoding="utf-8")
+        (directory / source.name).write_text(f"{text}complete: {{witness: '{witness}'}}\n", encoding="utf-8")
+
+
+@dataclass(slots=True)
+class GateAct(Demo):
+    """The act on a prepared base, with the sources of `write_counted_sources` and FEED_ASSETS_GATE=1."""
+
+    def run(self) -> None:
+        """Tell the act. Raises RuntimeError if a step ends in another way than the story expects."""
+        started = time.monotonic()
+        with instance_at(self.home, IN_THIS_PROCESS) as instance, TemporaryDirectory() as folder:
+            self._wipe_earlier_demo(instance)
+            deliveries = logs.cut_counted(Path(folder))
+            self._publish_catalog(instance)
+            self._waits(instance, deliveries)
+            self._starts(instance, deliveries)
+        self._what_next(time.monotonic() - started)
+
+    def _waits(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
+        self.tell.step(f"{logs.LATE_DAY} lands without a tenth of its records. The partner has counted them by hour")
+        self._land(deliveries.on_time)
+        for name, hours in deliveries.counts.items():
+            self._put_counts(name, hours)
+        self._expect(not (runs := self._tick(instance)), runs)
+        self.tell.say("No sensor requested a run. `feed-assets deps explain clean_ads` says why:")
+        self.tell.say(self._why("clean_ads"))
+
+    def _starts(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
+        self.tell.step("The missing tenth lands. The gate starts the day once, with all that is made from it")
+        self._land(deliveries.late)
+        runs = self._tick(instance)
+        self._expect([(run.tags["dagster/partition"], run.is_success) for run in runs] == [(logs.LATE_DAY, True)], runs)
+        self._show_days([logs.LATE_DAY])
+        self._expect(not (runs := self._tick(instance)), runs)
+        self.tell.say(f"The next tick requested no run. {self._why('ad_effectiveness')}.")
+
+    def _what_next(self, seconds: float) -> None:
+        self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
+        self.tell.step("What to type next")
+        program = f"FEED_ASSETS_GATE=1 FEED_ASSETS_SOURCES={self.settings.sources_directory} {self.next_steps.program}"
+        for command, what in (
+            (f"{program} deps explain clean_ads {logs.LATE_DAY}", "each condition of the day, and each input"),
+            (f"{program} deps explain clean_ads 2019-11-28", "a day that still waits, and for what"),
+        ):
+            self.tell.say(f"# {what}")
+            self.tell.say(command)
+
+    def _put_counts(self, source: str, hours: Mapping[int, int]) -> None:
+        lines = "".join(f"{hour},{hours.get(hour, 0)}\n" for hour in range(24))
+        key = COUNTS.format(kind=source).format(yyyy=logs.LATE_DAY[:4], mm=logs.LATE_DAY[5:7], dd=logs.LATE_DAY[8:])
+        self._board.create(key, f"hour,records\n{lines}".encode())
+        self.tell.say(f"{key}: {sum(hours.values()):,} records")
+
+    def _why(self, flow: str) -> str:
+        """The gate's answer on the day of a flow."""
+        feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
+        flows = Flows.of(feeds, self._sources, self.settings.first_day)
+        states = flows.states(Store(self.settings.state), self._board)
+        now = self.settings.clock.now()
+        verdict = explain_flow(self._board, flows, states, self._sources, flow, logs.LATE_DAY, now=now)
+        return f"{flow} {logs.LATE_DAY} {verdict.sentence}"
