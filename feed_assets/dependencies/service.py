@@ -62,12 +62,13 @@ class Dependencies:
     def listed(self, facts: Sequence[Listed], *, now: datetime) -> None:
         """Say what a listing of raw data shows. Repeated facts change nothing.
 
-        New content does not reopen a complete slot: `reopen` does, where the limit for late data is passed.
+        New content does not reopen a complete slot: `reopen` does, where the limit for late data is passed. Counted
+        members may be listed instead of reported in parts: `records` is then how many are accounted for.
         """
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED), fact)
+                take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED, Basis.COUNTED), fact)
 
         self._kept.change(now, work)
 
