@@ -17,7 +17,7 @@ from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.ranges import slots_between
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.act import COMPLETED, Act, reopen_all
-from feed_assets.dependencies.answers import answer
+from feed_assets.dependencies.answers import SHOWN, answer
 from feed_assets.dependencies.facts import Listed, Number, Published
 from feed_assets.dependencies.numbers import take_number
 from feed_assets.dependencies.rows import row_of, state_of
@@ -96,6 +96,7 @@ def check(states: SlotStates, completed: Counter[tuple[Slot, int]]) -> None:
         missing = sum(not complete[each] for each in inside if each in complete)
         assert said.missing == missing + sum(each not in complete for each in inside), slot
         assert said.complete == (said.missing == 0), slot
+        assert said.first_missing == tuple(each for each in inside if not states.base(each).complete)[:SHOWN], slot
         assert not said.complete or completed[slot, said.revision] == 1, slot
         assert completed[slot, said.revision + 1] == 0
 
