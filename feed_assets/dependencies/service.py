@@ -212,8 +212,7 @@ class Dependencies:
         """Let time pass: slots that end or whose buffer passes become complete. Once a day, old states are folded."""
         clock = instant_of(now)
         self._kept.refresh()
-        checks = {name: self._kept.view(name).next_check() for name in self.datasets}
-        if due := [name for name, at in checks.items() if at is not None and at <= clock]:
+        if due := [name for name in self.datasets if self._kept.view(name).is_due(clock)]:
             self._kept.change(now, lambda acts: acts.touch(due))
         if clock // DAY_SECONDS != self._folded_on:
             self._kept.fold(now)
