@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
-from feed_assets.datasets.containment import base_set, base_starts
+from feed_assets.datasets.containment import base_starts, member_children, time_children
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.completeness import NEVER
@@ -97,9 +97,7 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
     missing, first = 0, tuple[Slot, ...]()
     if not roll_up.complete:
         missing = states.missing(slot, roll_up.balance)
-        first = tuple(
-            islice((each for each in base_set(windows.dataset, slot) if not states.base(each).complete), SHOWN)
-        )
+        first = tuple(islice(_missing(states, slot), SHOWN))
     return Answer(
         slot,
         roll_up.complete,
@@ -114,6 +112,18 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
         waived=waived,
         begun=_moment(roll_up.begun),
     )
+
+
+def _missing(states: SlotStates, slot: Slot) -> Iterator[Slot]:
+    """The base slots of a slot that are not complete, found by way of the incomplete slots in it."""
+    windows = states.windows
+    if windows.is_base(slot):
+        if not states.base(slot).complete:
+            yield slot
+    elif not states.roll_up(slot).complete:
+        of_members = [] if windows.is_member(slot.member) else member_children(windows.dataset, slot)
+        for each in of_members or time_children(windows.dataset, slot):
+            yield from _missing(states, each)
 
 
 def _waivers(states: SlotStates, slot: Slot) -> Iterator[str]:

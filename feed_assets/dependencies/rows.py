@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from feed_assets.datasets.grains import Grain
@@ -15,6 +15,7 @@ from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.slot_states import BaseState, RollUp, State, Totals
 from feed_assets.dependencies.streams import StreamState
 from feed_assets.dependencies.tables import PartRow, SlotRow, StreamRow, WaiverRow
+from feed_assets.dependencies.windows import StoredMember, Windows
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _DEFAULTS: Final = NO_FACTS._asdict()
@@ -57,6 +58,17 @@ def state_of(dataset: str, row: SlotRow) -> tuple[Slot, State]:
         begun,
     )
     return slot, state
+
+
+def declaration_text(windows: Windows) -> str:
+    """What the states of a dataset are counted by, as JSON: its grains, and for each member what `since_of` needs."""
+    return _ENCODE({"grains": windows.dataset.grains, "members": windows.stored_members})
+
+
+def stored_declaration(text: str) -> Mapping[str, StoredMember]:
+    """The members of a declaration that was stored; none of an empty text."""
+    members = json.loads(text)["members"] if text else {}
+    return {path: StoredMember(*each) for path, each in members.items()}
 
 
 def details_of(base: str, change: Change) -> dict[str, Any]:

@@ -62,9 +62,8 @@ class Dependencies:
     def listed(self, facts: Sequence[Listed], *, now: datetime) -> None:
         """Say what a listing of raw data shows. Repeated facts change nothing.
 
-        Its records are accounted for; where a slot also has parts, only those are.
-
-        New content does not reopen a complete slot: `reopen` does, where the limit for late data is passed.
+        New content does not reopen a complete slot: `reopen` does, where the limit for late data is passed. Counted
+        members may be listed instead of reported in parts: `records` is then how many are accounted for.
         """
 
         def work(acts: Acts) -> None:
@@ -213,8 +212,7 @@ class Dependencies:
         """Let time pass: slots that end or whose buffer passes become complete. Once a day, old states are folded."""
         clock = instant_of(now)
         self._kept.refresh()
-        checks = {name: self._kept.view(name).next_check() for name in self.datasets}
-        if due := [name for name, at in checks.items() if at is not None and at <= clock]:
+        if due := [name for name in self.datasets if self._kept.view(name).is_due(clock)]:
             self._kept.change(now, lambda acts: acts.touch(due))
         if clock // DAY_SECONDS != self._folded_on:
             self._kept.fold(now)
