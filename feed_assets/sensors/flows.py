@@ -76,7 +76,7 @@ class Flows:
         node = self.feeds.feeds[location]
         if not node.made_here:
             raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
-        read = [*node.upstream, *_raw_datasets(node)]
+        read = [*node.upstream, *raw_datasets(node)]
         if not read:
             raise dg.DagsterInvalidDefinitionError(
                 f"{node.name} has a trigger, but reads no feed with partitions and no raw data: schedule it instead."
@@ -117,7 +117,7 @@ class Flows:
 
     def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
-        for name in _raw_datasets(node):
+        for name in raw_datasets(node):
             yield self._state(states, own._replace(dataset=name), optional=False)
         for parent in self.feeds.parents(feed, partition):
             if parent.feed in self.datasets:
@@ -155,7 +155,8 @@ def hour_of(kind: str, source: str, day: str, hour: str) -> Slot:
     return Slot(raw_name(kind), source, Grain.HOUR, instant_of(moment))
 
 
-def _raw_datasets(node: FeedNode) -> list[str]:
+def raw_datasets(node: FeedNode) -> list[str]:
+    """The datasets of the raw data that a feed is made of."""
     return sorted({raw_name(source.partition("/")[0]) for source in node.raw_sources})
 
 
