@@ -73,7 +73,6 @@ class DependencyApi:
     access: Access
     recent: RecentEvents
     now: Callable[[], datetime]
-    quality: Callable[[Slot], Quality] = lambda _: Quality.UNCHECKED
     _windows: dict[str, Windows] = field(default_factory=dict)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
@@ -94,6 +93,11 @@ class DependencyApi:
         caller = self.access.caller(request)
         caller.require(verb, dataset)
         return caller, self.declared(dataset)
+
+    def quality(self, slot: Slot) -> Quality:
+        """The quality of a slot: complete slots of a dataset with checks have passed them."""
+        passed = self.declared(slot.dataset).checked and self.states.answer(slot).complete
+        return Quality.PASSED if passed else Quality.UNCHECKED
 
     async def asked(self, work: Callable[[], Any]) -> Any:
         """Do `work` in a thread: it asks the database, storage or Dagster."""

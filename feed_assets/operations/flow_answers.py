@@ -40,6 +40,7 @@ LOOK_SECONDS: Final = 3.0
 """How long an answer of Dagster about all runs is used."""
 LOAD_SECONDS: Final = 30.0
 """How long the partitions that there are now stay known."""
+EMPTY: Final = "its raw data has no records, so there is nothing to compute"
 NEVER: Final = "its inputs are there, and it was never computed"
 
 
@@ -152,6 +153,10 @@ class ProjectFlows:
 
     def _waiting(self, slot: Slot, partition: str) -> Progress:
         """Whether a slot that was never made may start, by what is in memory."""
+        node = self.flows.feeds.feeds[slot.dataset]
+        read = [slot._replace(dataset=name) for name in raw_datasets(node)] if not node.upstream else []
+        if read and all("empty" in self.states.answer(each).flags for each in read):
+            return Progress(Shown.INCOMPLETE, EMPTY)
         case = self.flows.case(self.states, slot.dataset, partition, in_force=None, behind=NEVER)
         lookback = timedelta(days=lookback_days(self.sources))
         verdict = decide(case, self.flows.triggers[slot.dataset], now=self.now(), lookback=lookback)

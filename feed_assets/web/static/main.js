@@ -161,6 +161,7 @@ async function goTo(slot) {
 
 let pause = 300;
 let later = null;
+let timer = null;
 
 /** Load again soon; many events are one load. A panel that is open is kept current. */
 function refresh() {
@@ -221,7 +222,7 @@ async function start() {
     onState: live,
   });
   // Runs begin and end without an event, and time passes.
-  setInterval(() => { if (!document.hidden) refresh(); }, 15000);
+  timer ??= setInterval(() => { if (!document.hidden && !find("main").hidden) refresh(); }, 15000);
 }
 
 controls.dataset.addEventListener("change", () => show({}));

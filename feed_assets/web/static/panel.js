@@ -42,7 +42,8 @@ function facts(pairs) {
   return list;
 }
 
-const HOLDS = new Map([[true, "✓ yes"], [false, "✗ no"], [null, "– not looked at"]]);
+const HOLDS = new Map([[true, "✓ yes"], [false, "✗ no"], [null, "– open"]]);
+const COUNTS = ["counted", "covered"];
 
 export class Panel {
   /** `go(slot)` shows another slot; `closed()` is called after the panel was closed. */
@@ -93,7 +94,8 @@ export class Panel {
   #shown(details, letter) {
     const { slot } = details;
     const state = STATES[letter] ?? STATES[slot.complete ? "c" : "i"];
-    const sentence = `${state.name[0].toUpperCase()}${state.name.slice(1)}`;
+    const words = slot.complete && state !== STATES.c ? `complete: ${state.name}` : state.name;
+    const sentence = `${words[0].toUpperCase()}${words.slice(1)}`;
     const revision = slot.revision ? `, revision ${slot.revision}` : ", no revision yet";
     this.why = element("div", { id: "why" });
     if (slot.why) this.why.append(element("p", { class: "why" }, slot.why));
@@ -101,7 +103,7 @@ export class Panel {
       element("p", { class: "state" }, shapeOf(STATES[letter] ? letter : slot.complete ? "c" : "i"), sentence + revision),
       ...(slot.complete && !details.partition ? [] : [element("h3", {}, slot.complete ? "Does it run again?" : "Why not yet?")]),
       this.why,
-      ...section("Records", this.#numbers(slot)),
+      ...section("Facts", this.#numbers(slot)),
       ...section("Missing", this.#slots(slot.complete ? [] : slot.first_missing.filter((each) => each !== slot.slot))),
       ...section("Quality", ...this.#quality(details)),
       ...section("Made of", this.#inputs(details.reads)),
@@ -113,10 +115,11 @@ export class Panel {
   }
 
   #numbers(slot) {
+    const counts = COUNTS.includes(slot.basis);
     return facts([
-      ["accounted for", number(slot.accounted)],
-      ["expected", slot.expected === null ? "nobody has said" : number(slot.expected)],
-      ["missing slots", slot.missing ? number(slot.missing) : ""],
+      ["records", slot.accounted || counts ? number(slot.accounted) : ""],
+      ["expected", slot.expected !== null ? number(slot.expected) : counts ? "nobody has said" : ""],
+      ["missing slots", slot.missing && slot.first_missing[0] !== slot.slot ? number(slot.missing) : ""],
       ["basis", slot.basis],
       ["flags", slot.flags.join(", ")],
       ["waived", slot.waived.join("; ")],

@@ -3,8 +3,8 @@
 /** name, colour (of `style.css`), shape, in the order of the legend; the letters are those of the API's calendar. */
 export const STATES = {
   c: { name: "complete", colour: "complete", shape: "full" },
-  e: { name: "complete, empty", colour: "empty", shape: "ring" },
-  w: { name: "complete, waived", colour: "waived", shape: "tick" },
+  e: { name: "empty", colour: "empty", shape: "ring" },
+  w: { name: "waived", colour: "waived", shape: "tick" },
   b: { name: "bad", colour: "bad", shape: "slash" },
   r: { name: "running", colour: "running", shape: "play" },
   f: { name: "failed", colour: "failed", shape: "cross" },
