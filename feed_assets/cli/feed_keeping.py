@@ -35,6 +35,7 @@ from feed_assets.file_feed.holds import drop_ended_pins, pin, pins, tag, tags, u
 from feed_assets.file_feed.reading import EARLIEST, require_latest
 from feed_assets.file_feed.removal import Outcome, carry_out
 from feed_assets.file_feed.retention import Policy, Removal, plan
+from feed_assets.file_feed.start_objects import drop_start_objects
 from feed_assets.file_feed.wording import counted
 
 
@@ -152,6 +153,8 @@ def gc(
     elif not missing:
         _print_removals(place, removals, outcomes if yes else None)
     if yes:  # after the output: if this fails, users know all the same what was removed
+        gone = {(each.removal.partition, each.removal.update) for each in outcomes if each.removed}
+        drop_start_objects(place.feed, gone)
         drop_old_entries(place.feed, now=moment)
         _abort_uploads(place, before=moment - min(longest_write, moment - EARLIEST))
     if missing:  # after the uploads: a first one that was killed has left nothing else

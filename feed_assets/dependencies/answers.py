@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
-from feed_assets.datasets.containment import base_set
+from feed_assets.datasets.containment import base_set, base_starts
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.completeness import NEVER
 from feed_assets.dependencies.rules import Basis
-from feed_assets.dependencies.slot_states import SlotStates, flags_of
+from feed_assets.dependencies.slot_states import BaseState, RollUp, SlotStates
+from feed_assets.dependencies.streams import gaps
+from feed_assets.dependencies.windows import Windows
 
 SHOWN: Final = 5
 """How many of the missing base slots an answer names."""
@@ -23,8 +26,9 @@ class Answer(NamedTuple):
     `revision` is 0 before the first completion, and the number of the incomplete one after a reopening. `content` is
     the oldest revision with the content of the last complete one. `accounted` and `expected` are records; None: nobody
     has said what to expect. `missing` counts the base slots that are not complete, and `first_missing` names some.
-    `waived` has the reasons of persons. `grown`: a listing of the base slot shows other content than that with which
-    its revision began. `begun` is when a revision after the first began.
+    `overlap` and `gap` are positions that the parts of a base slot cover twice, and that no part covers between them.
+    `waived` has the reasons of persons, with the ids of their waivers. `grown`: a listing of the base slot shows other
+    content than that with which its revision began. `begun` is when a revision after the first began.
     """
 
     slot: Slot
@@ -37,6 +41,8 @@ class Answer(NamedTuple):
     expected: int | None = None
     missing: int = 0
     first_missing: tuple[Slot, ...] = ()
+    overlap: int = 0
+    gap: int = 0
     waived: tuple[str, ...] = ()
     grown: bool = False
     begun: datetime | None = None
@@ -44,45 +50,77 @@ class Answer(NamedTuple):
 
 def answer(states: SlotStates, slot: Slot) -> Answer:
     """The answer about a slot that the dataset has."""
-    windows = states.windows
+    if states.windows.is_base(slot):
+        return _of_base(states, slot, states.base(slot))
+    return _of_roll_up(states, slot, states.roll_up(slot))
+
+
+def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:
+    facts, complete, flags = state.facts, state.complete, state.flags
+    basis = states.windows.basis(slot.member)
+    gap = gaps(facts.spans, states.stream(slot.member)) if facts.spans else 0
+    reasons = tuple(f"{states.waivers[each].reason} ({each})" for each in facts.waivers)
+    return Answer(
+        slot,
+        complete,
+        state.revision,
+        state.content,
+        basis,
+        (*flags, "gap") if gap else flags,
+        state.accounted,
+        state.expected,
+        0 if complete else 1,
+        () if complete else (slot,),
+        facts.overlap if facts.length else 0,
+        gap,
+        reasons,
+        facts.content != facts.revised,
+        _moment(state.begun),
+    )
+
+
+def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
+    windows, totals = states.windows, roll_up.totals
     basis = windows.basis(slot.member)
-    if windows.is_base(slot):
-        state = states.base(slot)
-        missing = 0 if state.complete else 1
-        first = (slot,) if missing else ()
-        return Answer(
-            slot,
-            state.complete,
-            state.revision,
-            state.content,
-            basis,
-            state.flags,
-            state.accounted,
-            state.expected,
-            missing,
-            first,
-            grown=state.facts.content != state.facts.revised,
-            begun=_moment(state.begun),
-        )
-    roll_up = states.roll_up(slot)
-    totals = roll_up.totals
+    flags = totals.shown(basis)
     expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
-    found = Answer(
+    waived = tuple(_waivers(states, slot)) if "waived" in flags else ()
+    missing, first = 0, tuple[Slot, ...]()
+    if not roll_up.complete:
+        missing = states.missing(slot, roll_up.balance)
+        first = tuple(
+            islice((each for each in base_set(windows.dataset, slot) if not states.base(each).complete), SHOWN)
+        )
+    return Answer(
         slot,
         roll_up.complete,
         roll_up.revision,
         roll_up.content,
         basis,
-        flags_of(totals, basis),
+        flags,
         totals.accounted,
         expected,
+        missing,
+        first,
+        waived=waived,
         begun=_moment(roll_up.begun),
     )
-    if roll_up.complete:
-        return found
-    incomplete = (each for each in base_set(windows.dataset, slot) if not states.base(each).complete)
-    missing = states.missing(slot, roll_up.balance)
-    return found._replace(missing=missing, first_missing=tuple(islice(incomplete, SHOWN)))
+
+
+def _waivers(states: SlotStates, slot: Slot) -> Iterator[str]:
+    """The reasons of the waivers that have a base slot of a slot, and still hold."""
+    for waiver in states.waivers.values():
+        if not waiver.over and any(_meet(states.windows, slot, each) for each in waiver.slots):
+            yield f"{waiver.reason} ({waiver.id})"
+
+
+def _meet(windows: Windows, one: Slot, other: Slot) -> bool:
+    """Whether two slots have a base slot in common."""
+    mine = dict(base_starts(windows.dataset, one))
+    return any(
+        member in mine and starts and mine[member] and starts[0] <= mine[member][-1] and mine[member][0] <= starts[-1]
+        for member, starts in base_starts(windows.dataset, other)
+    )
 
 
 def why_missing(states: SlotStates, slot: Slot) -> str:
@@ -108,7 +146,8 @@ def _why(states: SlotStates, slot: Slot) -> str:
             return "has no valid update"
         case Basis.ASSUMED:
             due = moment_of(states.windows.due(slot))
-            return f"counts as complete from {due:%Y-%m-%d %H:%M} on, if nothing new comes"
+            looked = "" if states.clock == NEVER else f"; last looked at {moment_of(states.clock):%Y-%m-%d %H:%M}"
+            return f"counts as complete from {due:%Y-%m-%d %H:%M} on, if nothing new comes{looked}"
         case Basis.COUNTED:
             given = {witness for witness, number in facts.numbers if number.final}
             if absent := [each for each in rule.witnesses if each not in given]:

@@ -7,37 +7,39 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from feed_assets.dependencies.positions import Ranges, size
 from feed_assets.dependencies.rules import PARTS, Basis, Rule
 
 NEVER: Final = -(2**62)
 """A clock before all times."""
 
-FLAGS: Final = ("empty", "holiday", "over", "disagree", "overlap", "gap", "lost", "waived", "backfill")
+FLAGS: Final = ("empty", "holiday", "over", "disagree", "overlap", "gap", "lost", "waived", "backfill", "folded")
 """What may be said of a slot, complete or not.
 
 `empty`: nothing is there. `holiday`: nothing is to be delivered. `over`: more records than expected. `disagree`: the
 witnesses differ by more than the threshold. `overlap`: positions were covered twice. `gap`: positions between parts are
 covered by none. `lost`: the source has dropped positions unread. `waived`: a person said that it need not be complete.
-`backfill`: a backfill is open.
+`backfill`: a backfill is open. `folded`: the slot is old, and only its hour is kept.
 """
 
 
-class Number(NamedTuple):
+class Count(NamedTuple):
     """What a witness says: how many records the source has for a slot, and whether that is final."""
 
     records: int
     final: bool
+    version: int = 0
 
 
 class BaseFacts(NamedTuple):
     """All that is known of a base slot. The defaults are what is known without any fact.
 
     `published`: `update` is in force, with the content `digest`. `assumed`: a listing showed `records`, `files` and
-    `content`, which was new at the instant `changed`; `revised` is the content with which the revision began.
-    `counted` and `covered`: parts have `landed` records; the lengths of their ranges are `length` in all, and their
-    union is `spans` for each stream. `numbers` has a number for each witness, `ends` the end position of each stream.
-    `waivers` are ids, `backfill` the reason of an open backfill. `late` and `late_parts` came since the slot was
-    complete.
+    `content`, which was new at the instant `changed`; `revised` is the content with which the revision began. `counted`
+    and `covered`: parts have `landed` records; the lengths of their ranges are `length` in all, and their union is
+    `spans` for each stream. `numbers` has a number for each witness, `ends` the end position of each stream, `taken` at
+    an instant. `waivers` are ids, `backfill` the reason of an open backfill. `late` records in `late_parts` came since
+    the slot was complete.
     """
 
     update: str | None = None
@@ -50,9 +52,10 @@ class BaseFacts(NamedTuple):
     landed: int = 0
     parts: int = 0
     length: int = 0
-    spans: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
-    numbers: tuple[tuple[str, Number], ...] = ()
+    spans: tuple[tuple[str, Ranges], ...] = ()
+    numbers: tuple[tuple[str, Count], ...] = ()
     ends: tuple[tuple[str, int], ...] = ()
+    taken: int = 0
     waivers: tuple[str, ...] = ()
     backfill: str = ""
     late: int = 0
@@ -61,7 +64,7 @@ class BaseFacts(NamedTuple):
     @property
     def overlap(self) -> int:
         """How many positions the slot's parts cover more than once."""
-        return self.length - sum(end - begin for _, ranges in self.spans for begin, end in ranges)
+        return self.length - sum(size(ranges) for _, ranges in self.spans)
 
     @property
     def accounted(self) -> int:

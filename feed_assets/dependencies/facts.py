@@ -1,7 +1,13 @@
-"""Facts about base slots, as others report them. Not here: what follows from them (`completeness`, `slot_states`)."""
+"""Facts about base slots, as others report them, and the answers to reports.
+
+Not here: what follows from facts (`completeness`, `slot_states`, `parts`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from feed_assets.datasets.slots import Slot
@@ -25,3 +31,76 @@ class Listed(NamedTuple):
     records: int | None
     files: int
     content: str
+
+
+class Part(NamedTuple):
+    """An object that an ingestion job has put, which no other part of its dataset and member has as its `id`.
+
+    `records` has, for the start of each base slot, how many records are accounted for: landed, quarantined, or dropped
+    as duplicates. `ranges` are the positions of the source that it covers, half-open, with or without records. They
+    belong to a `stream`, such as a topic's partition; empty: the member's own. Another `generation`, such as another
+    topic id, starts new positions. `writer` and `epoch` say who reports: the highest epoch may.
+    """
+
+    dataset: str
+    member: str
+    id: str
+    object: str
+    stream: str = ""
+    ranges: tuple[tuple[int, int], ...] = ()
+    records: Mapping[int, int] = {}
+    generation: str = ""
+    writer: str = ""
+    epoch: int = 0
+
+
+class Number(NamedTuple):
+    """How many records a witness has counted at the source for a base slot, and whether that is final.
+
+    A higher `version` replaces a lower one, in whatever order they come.
+    """
+
+    witness: str
+    slot: Slot
+    records: int
+    final: bool = True
+    version: int = 0
+
+
+class Ends(NamedTuple):
+    """The end positions of all streams of a member, `taken` after a base slot's end and its grace.
+
+    `begins` are the first positions that the source still has, if it drops old ones. Streams are named as in parts:
+    `stream`, or `stream@generation`.
+    """
+
+    slot: Slot
+    ends: Mapping[str, int]
+    taken: datetime
+    begins: Mapping[str, int] = {}
+
+
+class Status(StrEnum):
+    """What became of a report: it changed something, it was known already, or it was not taken."""
+
+    ACCEPTED = "accepted"
+    KNOWN = "known"
+    REFUSED = "refused"
+
+
+class Outcome(NamedTuple):
+    """The answer to one item of a batch. `message` says why it was refused, and what to do."""
+
+    status: Status
+    message: str = ""
+
+
+class Waiver(NamedTuple):
+    """A person's word that slots need not be complete; `over` once it was taken back. Slots stand for base sets."""
+
+    id: str
+    slots: tuple[Slot, ...]
+    reason: str
+    by: str
+    at: int
+    over: bool = False

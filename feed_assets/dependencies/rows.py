@@ -7,10 +7,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from feed_assets.datasets.grains import Grain
-from feed_assets.datasets.slots import Slot, start_text
-from feed_assets.dependencies.completeness import NEVER, NO_FACTS, BaseFacts, Number
-from feed_assets.dependencies.slot_states import BaseState, Change, RollUp, State, Totals
-from feed_assets.dependencies.tables import SlotRow
+from feed_assets.datasets.slots import Slot, parse_slot, start_text
+from feed_assets.dependencies.act import Change
+from feed_assets.dependencies.completeness import NEVER, NO_FACTS, BaseFacts, Count
+from feed_assets.dependencies.facts import Waiver
+from feed_assets.dependencies.parts import StoredPart
+from feed_assets.dependencies.slot_states import BaseState, RollUp, State, Totals
+from feed_assets.dependencies.streams import StreamState
+from feed_assets.dependencies.tables import PartRow, SlotRow, StreamRow, WaiverRow
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _DEFAULTS: Final = NO_FACTS._asdict()
@@ -21,10 +25,10 @@ def row_of(slot: Slot, state: State) -> SlotRow:
     if isinstance(state, BaseState):
         facts = {name: value for name, value in state.facts._asdict().items() if value != _DEFAULTS[name]}
         stored = {"facts": facts, "accounted": state.accounted, "expected": state.expected, "flags": state.flags}
-        stored |= {"begun": state.begun} if state.begun != NEVER else {}
     else:
-        stored = {"fresh": state.fresh, "balance": state.balance, "totals": state.totals}
-        stored |= {"begun": state.begun} if state.begun != NEVER else {}
+        stored = {"fresh": state.fresh, "balance": state.balance, "totals": state.totals, "folded": state.folded}
+    if state.begun != NEVER:
+        stored["begun"] = state.begun
     return SlotRow(
         slot.member, slot.grain.value, slot.start, state.revision, state.content, state.complete, _ENCODE(stored)
     )
@@ -38,9 +42,8 @@ def state_of(dataset: str, row: SlotRow) -> tuple[Slot, State]:
     if "totals" in stored:
         accounted, expected, filled, flags = stored["totals"]
         totals = Totals(accounted, expected, filled, tuple(flags))
-        roll_up = RollUp(
-            row.revision, row.content, bool(row.complete), stored["fresh"], stored["balance"], totals, begun
-        )
+        more = stored["fresh"], stored["balance"], totals, stored["folded"], begun
+        roll_up = RollUp(row.revision, row.content, bool(row.complete), *more)
         return slot, roll_up
     facts = BaseFacts(**{name: _READERS.get(name, _same)(value) for name, value in stored["facts"].items()})
     state = BaseState(
@@ -80,6 +83,44 @@ def details_of(base: str, change: Change) -> dict[str, Any]:
     return details | {name: value for name, value in more.items() if value}
 
 
+def stream_row(key: tuple[str, str], stream: StreamState) -> StreamRow:
+    """The row of a stream, whose key is its member and its own key."""
+    return StreamRow(*key, _ENCODE(stream))
+
+
+def stream_of(row: StreamRow) -> tuple[tuple[str, str], StreamState]:
+    """The stream of a row, and its key."""
+    epoch, writer, covered, low, high = json.loads(row.state)
+    return (row.member, row.stream), StreamState(epoch, writer, _pairs(covered), low, high)
+
+
+def waiver_row(waiver: Waiver) -> WaiverRow:
+    """The row of a waiver."""
+    return WaiverRow(
+        waiver.id, _ENCODE([[str(slot) for slot in waiver.slots], waiver.reason, waiver.by, waiver.at, waiver.over])
+    )
+
+
+def waiver_of(row: WaiverRow) -> Waiver:
+    """The waiver of a row."""
+    slots, *more = json.loads(row.state)
+    return Waiver(row.id, tuple(map(parse_slot, slots)), *more)
+
+
+def part_row(part: StoredPart) -> PartRow:
+    """The row of a part."""
+    content = _ENCODE([part.object, part.stream, part.ranges, part.records])
+    return PartRow(part.member, part.id, part.digest, content, part.until, part.retracted)
+
+
+def part_of(row: PartRow) -> StoredPart:
+    """The part of a row."""
+    put, stream, ranges, records = json.loads(row.content)
+    return StoredPart(
+        row.member, row.part, row.digest, stream, _pairs(ranges), _pairs(records), put, row.until, row.retracted
+    )
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -90,7 +131,7 @@ def _pairs(value: list[list[Any]]) -> tuple[tuple[Any, ...], ...]:
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "spans": lambda value: tuple((stream, _pairs(ranges)) for stream, ranges in value),
-    "numbers": lambda value: tuple((witness, Number(*number)) for witness, number in value),
+    "numbers": lambda value: tuple((witness, Count(*number)) for witness, number in value),
     "ends": _pairs,
     "waivers": tuple,
 }

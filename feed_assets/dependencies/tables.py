@@ -1,34 +1,20 @@
-"""The tables of slots, as rows of plain values. Not here: what the states mean (`slot_states`, `rows`).
+"""The tables of slots, parts, streams and waivers, as rows of plain values. Not here: what rows mean (`rows`).
 
 `changed` is the number of an event that was written in the same transaction: a reader that knows the log up to a number
-reads the rows after it.
+reads the rows after it. The key of a dataset is the URI of its base, and its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import text
+from sqlalchemy import bindparam, text
 from sqlalchemy.engine import Connection
+from sqlalchemy.sql.elements import TextClause
 
-_SLOT_COLUMNS: Final = "member, grain, start, revision, content, complete, state"
-_SAVE_SLOT: Final = text(
-    f"INSERT INTO feed_assets_dependency_slots (base, dataset, {_SLOT_COLUMNS}, changed) VALUES "  # noqa: S608
-    "(:base, :dataset, :member, :grain, :start, :revision, :content, :complete, :state, :changed) "
-    "ON CONFLICT (base, dataset, member, grain, start) DO UPDATE SET revision = excluded.revision, "
-    "content = excluded.content, complete = excluded.complete, state = excluded.state, changed = excluded.changed"
-)
-_SLOTS: Final = text(
-    f"SELECT {_SLOT_COLUMNS} FROM feed_assets_dependency_slots "  # noqa: S608 - no part comes from outside
-    "WHERE base = :base AND dataset = :dataset AND changed > :after"
-)
-_SAVE_CLOCK: Final = text(
-    "INSERT INTO feed_assets_dependency_datasets (base, dataset, clock, changed) VALUES "
-    "(:base, :dataset, :clock, :changed) "
-    "ON CONFLICT (base, dataset) DO UPDATE SET clock = excluded.clock, changed = excluded.changed"
-)
-_CLOCK: Final = text("SELECT clock FROM feed_assets_dependency_datasets WHERE base = :base AND dataset = :dataset")
+DatasetKey = tuple[str, str]
+IDS_OF_A_QUERY: Final = 500
 
 
 class SlotRow(NamedTuple):
@@ -43,24 +29,160 @@ class SlotRow(NamedTuple):
     state: str
 
 
-def read_clock(connection: Connection, base: str, dataset: str) -> int | None:
+class StreamRow(NamedTuple):
+    """The state of a stream, as JSON."""
+
+    member: str
+    stream: str
+    state: str
+
+
+class WaiverRow(NamedTuple):
+    """A waiver, as JSON."""
+
+    id: str
+    state: str
+
+
+class PartRow(NamedTuple):
+    """A part; `content` is JSON, `until` an instant, `retracted` the ids that replaced it."""
+
+    member: str
+    part: str
+    digest: str
+    content: str
+    until: int
+    retracted: str
+
+
+class ClockRow(NamedTuple):
+    """The time up to which a dataset's states are known."""
+
+    clock: int
+
+
+def read_clock(connection: Connection, key: DatasetKey) -> int | None:
     """The time up to which a dataset's states are known; None without any."""
-    found = connection.execute(_CLOCK, {"base": base, "dataset": dataset}).scalar()
-    return None if found is None else int(found)
+    rows = [*_rows(connection, _CLOCKS.read, key, -1)]
+    return int(rows[0][0]) if rows else None
 
 
-def read_slots(connection: Connection, base: str, dataset: str, after: int = -1) -> list[SlotRow]:
-    """The rows of a dataset that changed after this number."""
-    rows = connection.execute(_SLOTS, {"base": base, "dataset": dataset, "after": after})
-    return [SlotRow(*row) for row in rows]
+def read_slots(connection: Connection, key: DatasetKey, after: int = -1) -> list[SlotRow]:
+    """The slots of a dataset that changed after this number."""
+    return [SlotRow(*row) for row in _rows(connection, _SLOTS.read, key, after)]
 
 
-def save_dataset(
-    connection: Connection, base: str, dataset: str, *, clock: int, slots: Iterable[SlotRow], changed: int
-) -> None:
-    """Save the clock and changed rows of a dataset."""
-    key = {"base": base, "dataset": dataset, "changed": changed}
-    connection.execute(_SAVE_CLOCK, {**key, "clock": clock})
-    rows: Sequence[dict[str, object]] = [{**key, **slot._asdict()} for slot in slots]
-    if rows:
-        connection.execute(_SAVE_SLOT, rows)
+def read_streams(connection: Connection, key: DatasetKey, after: int = -1) -> list[StreamRow]:
+    """The streams of a dataset that changed after this number."""
+    return [StreamRow(*row) for row in _rows(connection, _STREAMS.read, key, after)]
+
+
+def read_waivers(connection: Connection, key: DatasetKey, after: int = -1) -> list[WaiverRow]:
+    """The waivers of a dataset that changed after this number."""
+    return [WaiverRow(*row) for row in _rows(connection, _WAIVERS.read, key, after)]
+
+
+def read_parts(connection: Connection, key: DatasetKey, ids: Sequence[str]) -> list[PartRow]:
+    """The kept parts of a dataset with these ids, of any member."""
+    found: list[PartRow] = []
+    for first in range(0, len(ids), IDS_OF_A_QUERY):
+        values = {"base": key[0], "dataset": key[1], "ids": ids[first : first + IDS_OF_A_QUERY]}
+        found += [PartRow(*row) for row in connection.execute(_PARTS_BY_ID, values)]
+    return found
+
+
+def read_parts_of(connection: Connection, key: DatasetKey, member: str) -> list[PartRow]:
+    """All kept parts of a member that still count."""
+    values = {"base": key[0], "dataset": key[1], "member": member}
+    return [PartRow(*row) for row in connection.execute(_PARTS_OF_MEMBER, values)]
+
+
+def save_clock(connection: Connection, key: DatasetKey, clock: int, changed: int) -> None:
+    """Save the time up to which a dataset's states are known."""
+    _save(connection, _CLOCKS, key, [ClockRow(clock)], changed)
+
+
+def save_slots(connection: Connection, key: DatasetKey, rows: Iterable[SlotRow], changed: int) -> None:
+    """Save slots of a dataset."""
+    _save(connection, _SLOTS, key, rows, changed)
+
+
+def save_streams(connection: Connection, key: DatasetKey, rows: Iterable[StreamRow], changed: int) -> None:
+    """Save streams of a dataset."""
+    _save(connection, _STREAMS, key, rows, changed)
+
+
+def save_waivers(connection: Connection, key: DatasetKey, rows: Iterable[WaiverRow], changed: int) -> None:
+    """Save waivers of a dataset."""
+    _save(connection, _WAIVERS, key, rows, changed)
+
+
+def save_parts(connection: Connection, key: DatasetKey, rows: Iterable[PartRow]) -> None:
+    """Save parts of a dataset."""
+    _save(connection, _PARTS, key, rows, None)
+
+
+def delete_slots(connection: Connection, key: DatasetKey, rows: Iterable[tuple[str, str, int]]) -> None:
+    """Delete slots of a dataset: member, grain, start."""
+    base, dataset = key
+    values = [
+        {"base": base, "dataset": dataset, "member": member, "grain": grain, "start": start}
+        for member, grain, start in rows
+    ]
+    if values:
+        connection.execute(_DELETE_SLOT, values)
+
+
+def delete_parts(connection: Connection, key: DatasetKey, clock: int) -> None:
+    """Delete the parts of a dataset that are no longer kept at this time."""
+    connection.execute(_DELETE_PARTS, {"base": key[0], "dataset": key[1], "clock": clock})
+
+
+class _Table(NamedTuple):
+    """The statements of a table: rows after a number, and a row that is new or changed."""
+
+    read: TextClause
+    save: TextClause
+
+
+def _table(name: str, row: type, key: tuple[str, ...], *, numbered: bool = True) -> _Table:
+    columns: tuple[str, ...] = row._fields  # type: ignore[attr-defined] # of a NamedTuple
+    table, listed = f"feed_assets_dependency_{name}", ", ".join(columns)
+    all_columns = ("base", "dataset", *columns, *(("changed",) if numbered else ()))
+    values = ", ".join(f":{each}" for each in all_columns)
+    changes = ", ".join(f"{each} = excluded.{each}" for each in all_columns[2:] if each not in key)
+    after = " AND changed > :after" if numbered else ""
+    # No part of these texts comes from outside.
+    return _Table(
+        text(f"SELECT {listed} FROM {table} WHERE base = :base AND dataset = :dataset{after}"),  # noqa: S608
+        text(
+            f"INSERT INTO {table} ({', '.join(all_columns)}) VALUES ({values}) "  # noqa: S608
+            f"ON CONFLICT ({', '.join(('base', 'dataset', *key))}) DO UPDATE SET {changes}"
+        ),
+    )
+
+
+_CLOCKS: Final = _table("datasets", ClockRow, ())
+_SLOTS: Final = _table("slots", SlotRow, ("member", "grain", "start"))
+_STREAMS: Final = _table("streams", StreamRow, ("member", "stream"))
+_WAIVERS: Final = _table("waivers", WaiverRow, ("id",))
+_PARTS: Final = _table("parts", PartRow, ("member", "part"), numbered=False)
+_PARTS_BY_ID: Final = text(f"{_PARTS.read.text} AND part IN :ids").bindparams(bindparam("ids", expanding=True))
+_PARTS_OF_MEMBER: Final = text(f"{_PARTS.read.text} AND member = :member AND retracted = ''")
+_DELETE_SLOT: Final = text(
+    "DELETE FROM feed_assets_dependency_slots WHERE base = :base AND dataset = :dataset AND member = :member "
+    "AND grain = :grain AND start = :start"
+)
+_DELETE_PARTS: Final = text(
+    "DELETE FROM feed_assets_dependency_parts WHERE base = :base AND dataset = :dataset AND until < :clock"
+)
+
+
+def _rows(connection: Connection, query: TextClause, key: DatasetKey, after: int) -> Iterator[Any]:
+    return iter(connection.execute(query, {"base": key[0], "dataset": key[1], "after": after}))
+
+
+def _save(connection: Connection, table: _Table, key: DatasetKey, rows: Iterable[Any], changed: int | None) -> None:
+    more = {"base": key[0], "dataset": key[1]} | ({} if changed is None else {"changed": changed})
+    if values := [row._asdict() | more for row in rows]:
+        connection.execute(table.save, values)

@@ -18,6 +18,7 @@ from feed_assets.dependencies.completeness import NEVER
 from feed_assets.dependencies.rules import Basis, Declared, Rule, weakest
 
 _KEPT = 16_384
+HOUR_SECONDS = Grain.HOUR.seconds
 
 
 class Windows:
@@ -39,6 +40,7 @@ class Windows:
             path: weakest(frozenset(self.rule_of(leaf.path).basis for leaf in self.dataset.hierarchy.leaves(path)))
             for path in self.dataset.hierarchy
         }
+        self._fold_grain = next((each for each in self.dataset.grains if not 0 < each.seconds < HOUR_SECONDS), None)
         self.ancestors = lru_cache(_KEPT)(self._ancestors)
         """All slots that contain a slot, finest first."""
         self.due = lru_cache(_KEPT)(self._due)
@@ -58,6 +60,15 @@ class Windows:
         """Whether a member's slots become complete by time alone."""
         return member in self._timed
 
+    @property
+    def takes_parts(self) -> bool:
+        """Whether some member has a basis with parts, whose states are deleted when they are old."""
+        return any(self.rule_of(path).basis in {Basis.COUNTED, Basis.COVERED} for path in self._members)
+
+    def is_member(self, path: str) -> bool:
+        """Whether a path is a member, not a level above."""
+        return path in self._members
+
     def is_base(self, slot: Slot) -> bool:
         """Whether a slot is a base slot: of a member, at the base grain."""
         return slot.grain is self.base and slot.member in self._members
@@ -74,6 +85,12 @@ class Windows:
     def begin(self, slot: Slot) -> int:
         """The beginning of a slot's window."""
         return slot.start if slot.grain.seconds else self.dataset.window(slot)[0]
+
+    def fold_slot(self, slot: Slot) -> Slot | None:
+        """The slot of an hour or a day that keeps what is known of a slot below an hour; None for other slots."""
+        if not slot.grain.seconds or slot.grain.seconds >= HOUR_SECONDS or self._fold_grain is None:
+            return None
+        return next((each for each in self.ancestors(slot) if each[1:3] == (slot.member, self._fold_grain)), None)
 
     def _due(self, slot: Slot) -> int:
         if slot.grain.seconds:

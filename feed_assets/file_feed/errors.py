@@ -1,6 +1,13 @@
 """The errors of the protocol. Storage that fails raises `blackboard.BlackboardError`."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from feed_assets.errors import BAD_ARGUMENT, NO_VALID_UPDATE, FeedAssetsError
+
+if TYPE_CHECKING:
+    from feed_assets.file_feed.feed import Update
 
 
 class FeedError(FeedAssetsError):
@@ -31,6 +38,14 @@ class ClaimLostError(FeedError):
 
 class NotPublishedError(FeedError):
     """The state of an update does not allow it to become, or to stay, published."""
+
+
+class StartTakenError(NotPublishedError):
+    """Another update of the same start is published (`update`), or was, and is not in force (None)."""
+
+    def __init__(self, message: str, update: Update | None) -> None:
+        super().__init__(message)
+        self.update = update
 
 
 class TornUpdateError(FeedError):

@@ -32,13 +32,20 @@ from feed_assets.file_feed.withdrawal import take_out_of_force
 _log = logging.getLogger("feed_assets.file_feed")
 
 
-def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
+def publish(
+    staged: Staged,
+    *,
+    now: datetime,
+    checks: Sequence[CheckOutcome] = (),
+    before_manifest: Callable[[], object] = lambda: None,
+) -> Update:
     """Make the update visible by creating its manifest. Calling it again changes nothing.
 
     First the record says `publishing`, with the outcomes of `checks`: if somebody rejects the update at the same time,
     only one of the two succeeds. Then it promises columns that are new, writes the manifest and looks at what readers
     see. Last come `published` in the record, and the change log; without these the update is published all the same. An
-    update that was claimed before the latest one becomes history at once, and its record says so.
+    update that was claimed before the latest one becomes history at once, and its record says so. `before_manifest` is
+    called when the record says `publishing`; an error of it is raised, and the update stays invisible.
 
     The update is not in force if this raises ClaimLostError (the claim was given up), TornUpdateError (its files are
     not the staged ones), NotPublishedError (it was rejected or taken out of force), or SchemaChangeError (it breaks a
@@ -48,6 +55,7 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     stored = _announce(staged, Transition("publishing", now, author=staged.claim.owner), checks)
     if stored.record.state == "published":
         return _published_before(staged)
+    before_manifest()
     return _make_visible(staged, stored, now, unpromised)
 
 

@@ -12,11 +12,14 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from feed_assets.file_feed.amending import reread
 from feed_assets.file_feed.control import StoredRecord, read_record, stored_record
+from feed_assets.file_feed.errors import StartTakenError
 from feed_assets.file_feed.feed import Feed, Update, open_feed
 from feed_assets.file_feed.publishing import publish
 from feed_assets.file_feed.record import CheckOutcome, Record
 from feed_assets.file_feed.staging import Staged, staged_of
+from feed_assets.file_feed.start_objects import has_start, take_start
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
 _log = logging.getLogger("feed_assets.file_feed")
@@ -42,8 +45,26 @@ def counts_what_was_read(record: Record) -> bool:
 
 
 def publish_both(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
-    """Publish an update, then its quarantine. Raises as `publish` does."""
-    update = publish(staged, now=now, checks=checks)
+    """Publish an update, then its quarantine. Raises as `publish` does.
+
+    An update that must be the only one of its start is rejected if another one is published, or was: raises
+    StartTakenError (see `start_objects`).
+    """
+
+    def be_the_only_one() -> None:
+        if has_start(staged.record):
+            take_start(
+                staged,
+                finish=lambda other: publish_both(other, now=now),
+                withdraw=lambda other, reason: reject_both(other, reason=reason, now=now),
+            )
+
+    try:
+        update = publish(staged, now=now, checks=checks, before_manifest=be_the_only_one)
+    except StartTakenError as taken:
+        current = staged_of(staged.claim.feed, reread(staged.claim, staged.key))
+        reject_both(current, reason=str(taken), now=now)
+        raise
     _publish_quarantine(staged.claim.feed, staged.record, now=now)
     return update
 

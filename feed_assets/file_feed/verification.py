@@ -23,6 +23,7 @@ from feed_assets.file_feed.names import begun, has_update_shape, is_hidden, is_u
 from feed_assets.file_feed.read_sets import READ_SETS, listing_key
 from feed_assets.file_feed.reading import Found, is_valid
 from feed_assets.file_feed.record import Record, has_listing
+from feed_assets.file_feed.start_objects import StartObject, start_objects
 from feed_assets.file_feed.states import manifest_content
 from feed_assets.file_feed.wording import counted
 
@@ -58,13 +59,19 @@ def _findings(feed: Feed, within: str | None, now: datetime) -> Iterator[Finding
     holds: list[Tag | Pin] = [*tags(feed, within), *pins(feed, within, now=now)]  # retention removes the ended pins
     for hold in holds:
         held.setdefault(hold.partition, []).append(hold)
+    started: dict[str | None, list[StartObject]] = {}
+    for each in start_objects(feed, within):
+        started.setdefault(each.partition, []).append(each)
     levels = set()
     for listed in contents(feed, within=within, areas=(CLAIMS, RECORDS, READ_SETS), mixed=True):
         if listed.updates or listed.marked:
             levels.add(listed.partition is None)
         yield from _of_partition(feed, listed, held.pop(listed.partition, []), now)
+        yield from _of_starts(listed, started.pop(listed.partition, []), now)
     for partition, left in held.items():
         yield from _orphaned_holds(Contents(partition), left)
+    for partition, objects in started.items():
+        yield from _of_starts(Contents(partition), objects, now)
     if len(levels) > 1:
         message = f"{feed.uri} holds updates and partitions at one level: move one of them elsewhere"
         yield Finding("mixed levels", None, None, message)
@@ -218,6 +225,16 @@ def _orphaned_holds(listed: Contents, holds: Iterable[Tag | Pin]) -> Iterator[Fi
         if not _has_update(listed, hold.update):
             what = f"tag {hold.name} names" if isinstance(hold, Tag) else f"{hold.holder} pins"
             yield Finding("orphan", hold.partition, hold.update, f"{what} an update that is not there")
+
+
+def _of_starts(listed: Contents, objects: Iterable[StartObject], now: datetime) -> Iterator[Finding]:
+    for each in objects:
+        if each.update is None:
+            message = f"{each.key} is no object of a start: the next update of that start replaces it"
+            yield Finding("start", listed.partition, None, message)
+        elif not _has_update(listed, each.update) and begun(each.update) + WRITING < now:
+            message = f"{each.key} names an update that is not there"
+            yield Finding("orphan", listed.partition, each.update, message)
 
 
 def _has_update(listed: Contents, name: str) -> bool:

@@ -29,6 +29,7 @@ from feed_assets.io_manager.step_contexts import (
     outputs_of,
     partitions_of,
     run_of,
+    starts_of,
 )
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.spark import SparkResource
@@ -218,6 +219,7 @@ class FileFeedIOManager(dg.IOManager):
         """The step of this attempt, begun at its first input or output."""
         step = context.step_context
         if step not in self._steps:
-            run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log)
+            starts = starts_of(step, self)
+            run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log, starts)
             self._steps[step] = Step.begin(run, outputs_of(step, self))
         return self._steps[step]

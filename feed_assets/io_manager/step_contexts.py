@@ -13,8 +13,10 @@ from dagster._core.execution.plan.outputs import StepOutputHandle  # the only na
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets.days import ONE_DAY
+from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
+from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS, declared_trigger
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.partitions.time_windows import time_window, window_of
 from feed_assets.resources.settings import Clock
@@ -22,6 +24,7 @@ from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 from feed_assets.steps.run import Output, Run
 
+RUN_KEY = "dagster/run_key"
 ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
 
@@ -35,9 +38,14 @@ The limits of its checks are not, either: a run without these checks does not ha
 
 
 def run_of(
-    run: dg.DagsterRun, blackboard: BlackboardResource, spark: SparkResource, clock: Clock, log: logging.Logger
+    run: dg.DagsterRun,
+    blackboard: BlackboardResource,
+    spark: SparkResource,
+    clock: Clock,
+    log: logging.Logger,
+    starts: Mapping[Place, str] | None = None,
 ) -> Run:
-    """The run for steps and audits. Spark starts at its first use."""
+    """The run for steps and audits. Spark starts at its first use. `starts` as for `Run`."""
     return Run(
         run_id=run.run_id,
         root_run_id=run.root_run_id or run.tags.get(ROOT_RUN) or run.run_id,
@@ -45,19 +53,40 @@ def run_of(
         spark=lambda: spark.spark_session,
         now=clock.now,
         log=log,
+        starts=starts or {},
+        revisions=json.loads(run.tags.get(REVISIONS_TAG, "{}")),
     )
+
+
+def starts_of(step: Any, manager: dg.IOManager) -> dict[Place, str]:
+    """The outputs with a trigger, each with "" if the gate started the run, or else with the run that somebody started.
+
+    A run that nobody asked the gate for is a start of its own: it may publish again what the same inputs gave.
+    """
+    run: dg.DagsterRun = step.dagster_run
+    by_gate = run.tags.get(RUN_KEY, "").startswith(f"{STARTS}:")
+    forced = "" if by_gate else run.root_run_id or run.run_id
+    return {
+        (declaration.location, partition): forced
+        for context, declaration in _feeds_of(step, manager)
+        if declared_trigger(context.definition_metadata) is not None
+        for partition in partitions_of(context)
+    }
+
+
+def _feeds_of(step: Any, manager: dg.IOManager) -> Iterator[tuple[dg.OutputContext, FeedDeclaration]]:
+    """The selected outputs that are feeds and that this IO manager writes."""
+    for name in sorted(step.selected_output_names):
+        handle = StepOutputHandle(step.step.key, name)
+        if step.get_io_manager(handle) is manager:
+            context = step.get_output_context(handle)
+            if (declaration := declared_feed(context.definition_metadata)) is not None:
+                yield context, declaration
 
 
 def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
     """The partitions of the selected outputs that are feeds and that this IO manager writes."""
-    for name in sorted(step.selected_output_names):
-        handle = StepOutputHandle(step.step.key, name)
-        if step.get_io_manager(handle) is not manager:
-            continue
-        context = step.get_output_context(handle)
-        declaration = declared_feed(context.definition_metadata)
-        if declaration is None:
-            continue
+    for context, declaration in _feeds_of(step, manager):
         definition = context.asset_partitions_def if context.has_asset_partitions else None
         version, digest = _code_version(context), _config_digest(context)
         for partition in partitions_of(context):

@@ -20,11 +20,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Holding:
-    """Leases of one length that are renewed until they are released, or the block ends. For one thread."""
+    """Leases of one length that are renewed until they are released, or the block ends. For one thread.
+
+    A lease is renewed `renewals` times in its length. With `keeps`, the end of the block releases none: they end later.
+    """
 
     leases: Leases
     length: timedelta
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    renewals: int = RENEWALS
+    keeps: bool = False
     _held: dict[str, Lease] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -41,16 +46,25 @@ class Holding:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        for name in list(self._held):
+        for name in list(self._held) if not self.keeps else ():
             self.release(name)
 
     def take(self, name: str) -> bool:
         """Take a lease and hold it; False if somebody else does."""
         lease = self.leases.take(name, self.length, now=self.clock())
         if lease is not None:
-            with self._lock:
-                self._held[name] = lease
+            self.hold(lease)
         return lease is not None
+
+    def hold(self, lease: Lease) -> None:
+        """Renew a lease that was taken before, perhaps in a transaction."""
+        with self._lock:
+            self._held[lease.name] = lease
+
+    def let_go(self, name: str) -> None:
+        """Renew a lease no longer, and leave it as it is."""
+        with self._lock:
+            self._held.pop(name, None)
 
     def release(self, name: str) -> None:
         """Give a lease back that is held, and may have been lost."""
@@ -60,7 +74,7 @@ class Holding:
             self.leases.release(lease)
 
     def _renew_until_over(self) -> None:
-        while not self._over.wait(self.length.total_seconds() / RENEWALS):
+        while not self._over.wait(self.length.total_seconds() / self.renewals):
             for name, lease in list(self._held.items()):
                 try:
                     renewed = self.leases.renew(lease, self.length, now=self.clock())

@@ -23,6 +23,7 @@ from feed_assets.dependencies.facts import Listed
 from feed_assets.dependencies.gate import decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.trigger import OnRerun
+from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
@@ -34,7 +35,7 @@ from feed_assets.sensors.flows import Flows, changed_places, hour_of
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources.spec import Source
-from feed_assets.starts.requests import Requests, in_force_in
+from feed_assets.starts.requests import Request, Requests, in_force_in
 
 CHANGED = "its inputs have changed since"
 NEVER = "its inputs are there, and it was never computed"
@@ -52,7 +53,7 @@ def starts(
     """Starts every flow whose inputs are complete and good. `clean_assets` maps each kind of source to its asset."""
 
     @dg.sensor(
-        name="starts",
+        name=STARTS,
         asset_selection=dg.AssetSelection.all(),  # as `target`, all assets would have to share their partitions
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -100,7 +101,7 @@ def starts(
             first=cursor.get("compare"),
             among=lambda node: flows.triggered(node.location) and bool(node.upstream),
         )
-        runs = run_requests("starts", feeds, requests.put_on_record(), run_config)
+        runs = run_requests(STARTS, feeds, requests.put_on_record(), run_config, gate.tags)
         logged = short_digest("\n".join(requests.decided)) if requests.decided else ""
         if logged != cursor.get("logged", ""):
             for line in requests.decided:
@@ -150,6 +151,13 @@ class _Gate:
         case = self.flows.case(self.states, feed, partition, in_force=update, behind=CHANGED if update else NEVER)
         verdict = decide(case, trigger, now=self.now, lookback=timedelta(days=self.lookback_days))
         return verdict.sentence if verdict.held else None
+
+    def tags(self, request: Request) -> dict[str, str]:
+        """The revisions of the inputs that decided, for the record of the run."""
+        need = request.need
+        cases = (self.flows.case(self.states, feed, need.partition, in_force=None, behind="") for feed in need.due)
+        found = {str(each.slot): each.revision for case in cases for each in case.inputs if each.complete}
+        return {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
 
     def joins(self, feed: str, has_update: bool) -> bool:  # noqa: FBT001 - the port of `LateDays`
         """Whether a flow may be computed in the run of its inputs: nothing but these decides on it there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -87,7 +87,11 @@ def of_request(feeds: AssetFeedGraph, feed: str, partition: str, last: LastReque
 
 
 def run_requests(
-    sensor: str, feeds: AssetFeedGraph, requests: Iterable[Request], run_config: Mapping[str, Any]
+    sensor: str,
+    feeds: AssetFeedGraph,
+    requests: Iterable[Request],
+    run_config: Mapping[str, Any],
+    more_tags: Callable[[Request], Mapping[str, str]] = lambda _: {},
 ) -> list[dg.RunRequest]:
     """The runs of these requests. A run key has the sensor, and the state and number of each request."""
     return [
@@ -96,7 +100,11 @@ def run_requests(
             run_config=dict(run_config),
             partition_key=request.need.partition or None,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
-            tags={WHY_TAG: request.need.reason[:250], **dict(map(_tag, _subjects(feeds, request)))},
+            tags={
+                WHY_TAG: request.need.reason[:250],
+                **dict(map(_tag, _subjects(feeds, request))),
+                **more_tags(request),
+            },
         )
         for request in requests
     ]

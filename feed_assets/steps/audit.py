@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.errors import StartTakenError
 from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.quarantine import finish_publication, invalidate_both, publish_both, reject_both
 from feed_assets.file_feed.reading import latest
@@ -56,7 +58,8 @@ def audit_output(
     """Audit the update of an output, and publish, reject or invalidate it.
 
     If all blocking expectations hold, a staged update is published. If one fails, a staged update is rejected with the
-    reason, and readers keep the update before; a published one is invalidated. `before` names the partitions before
+    reason, and readers keep the update before; a published one is invalidated. If another update of the same start is
+    published, the staged one is rejected, and the audit is that of the other. `before` names the partitions before
     this one in time. With `made_here`, only an update of this run is audited, and if it is missing, every expectation
     fails. Otherwise raises NothingToAuditError if there is no update.
     """
@@ -89,9 +92,22 @@ def audit_output(
         now=run.now(),
     )
     outcomes = _evaluate(expectations, subject, counted, differences)
-    done = _settle(run, found, outcomes)
+    try:
+        done = _settle(run, found, outcomes)
+    except StartTakenError as taken:
+        if taken.update is None:
+            raise
+        run.log.warning(f"{found.update.uri} is not published: {taken}")
+        return _of_the_same_start(taken.update, outcomes, str(taken))
     run.log.info(done)
     return Audited(found.update.name, outcomes, done, found)
+
+
+def _of_the_same_start(update: Update, outcomes: Sequence[CheckOutcome], why: str) -> Audited:
+    """The audit of an update that was rejected because another one of its start is published: that one's."""
+    record = read_record(update.feed, update.partition, update.name)
+    checks = record.checks if record is not None and record.checks else outcomes
+    return Audited(update.name, checks, why, Candidate(update, record, None))
 
 
 def _judge(expectation: Expectation, subject: Subject, counted: Mapping[str, Any]) -> Judgement:

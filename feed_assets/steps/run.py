@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyspark.sql import SparkSession
 
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.declaration import FeedDeclaration, Place
+
+REVISIONS = "revisions"
+"""The detail of a record with the revisions of the input slots for which the gate started the run."""
 
 Window = tuple[datetime, datetime]
 """The time from the first moment to before the second."""
@@ -20,7 +23,10 @@ Window = tuple[datetime, datetime]
 class Run:
     """A run with its storage, Spark and clock. `root_run_id` is the first run of its chain of re-executions.
 
-    `spark` returns the session, and starts it if none runs. `now` returns the time, aware, in UTC.
+    `spark` returns the session, and starts it if none runs. `now` returns the time, aware, in UTC. `starts` has the
+    outputs of which each start publishes one update at most, however often it runs (see `file_feed.start_objects`): the
+    outputs with a trigger, each with the key of its forced start, or "". `revisions` are those of the input slots for
+    which the gate started the run.
     """
 
     run_id: str
@@ -29,6 +35,8 @@ class Run:
     spark: Callable[[], SparkSession]
     now: Callable[[], datetime]
     log: logging.Logger
+    starts: Mapping[Place, str] = field(default_factory=dict)
+    revisions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,13 @@ from feed_assets.engine.spark_schemas import spark_schema
 from feed_assets.engine.update_files import read_updates
 from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.control import record_key, stored_record
-from feed_assets.file_feed.errors import FeedError, UnreadableRecordError
+from feed_assets.file_feed.errors import FeedError, StartTakenError, UnreadableRecordError
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.quarantine import publish_both
 from feed_assets.file_feed.reading import changed_files, latest
 from feed_assets.file_feed.record import Facts, FeedInput, RawInput, inputs_digest
 from feed_assets.file_feed.staging import Staged, stage, staged_files, staged_of
+from feed_assets.file_feed.start_objects import START
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources.absence import EMPTY_SOURCES
 from feed_assets.sources.raw import changed_raw_files, raw_frame
@@ -33,7 +34,7 @@ from feed_assets.steps.day_records import DayRecords, split
 from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
-from feed_assets.steps.run import Output, Run
+from feed_assets.steps.run import REVISIONS, Output, Run
 from feed_assets.steps.transient import InputChangedError, is_sparks
 from feed_assets.steps.writing import write
 
@@ -199,6 +200,9 @@ class Step:
     def _write(self, place: Place, frame: DataFrame) -> list[Unstaged]:
         output = self.outputs[place]
         empty_sources = self.raw.empty_in(output.window)
+        start: dict[str, Any] = {START: self.run.starts[place]} if place in self.run.starts else {}
+        if start and self.run.revisions:
+            start[REVISIONS] = dict(self.run.revisions)
         facts = Facts(
             schema=output.declaration.columns,
             inputs=tuple(self.inputs),
@@ -206,7 +210,7 @@ class Step:
             config_digest=output.config_digest,
             run_id=self.run.run_id,
             root_run_id=self.run.root_run_id,
-            details={EMPTY_SOURCES: empty_sources} if empty_sources else {},
+            details={**({EMPTY_SOURCES: empty_sources} if empty_sources else {}), **start},
         )
         return write(self.claims[place], frame, facts, read=self.raw.records_read(output.window))
 
@@ -258,8 +262,17 @@ class Step:
         return staged_of(feed, stored)
 
     def publish(self, staged: Staged) -> Update:
-        """Publish a staged update without an audit. Raises as `file_feed.publish` does."""
-        return publish_both(staged, now=self.run.now())
+        """Publish a staged update without an audit. Raises as `file_feed.publish` does.
+
+        If another update of the same start is published, returns that one, and rejects this one.
+        """
+        try:
+            return publish_both(staged, now=self.run.now())
+        except StartTakenError as taken:
+            if taken.update is None:
+                raise
+            self.run.log.warning(f"{staged.claim.uri} is not published: {taken}")
+            return taken.update
 
 
 def _title(location: str, partition: str | None) -> str:

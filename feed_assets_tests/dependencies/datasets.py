@@ -48,3 +48,14 @@ def told(dependencies: Dependencies, after: int = 0) -> list[str]:
         slots = each["first"] if each["count"] == 1 else f"{each['first']}..{each['last']}"
         found.append(f"{event.kind} {each['member']} {each['grain']} {slots} r{each['revision']}")
     return found
+
+
+def topic(
+    *members: str, basis: Basis = Basis.COUNTED, base: Grain = Grain.FIVE_MINUTES, first: date = FIRST, **rule: object
+) -> Declared:
+    """A raw topic by 5 minutes: `raw/foo`, counted by the witness `source` unless another rule is given."""
+    levels = ("center",) if members else ()
+    tree = Hierarchy(levels, tuple(Member(each, first) for each in members or ("-",)))
+    witnesses = ("source",) if basis is Basis.COUNTED else ()
+    options: dict[str, object] = {"witnesses": witnesses} | rule
+    return Declared(Dataset("raw/foo", base.and_coarser, tree), Rule(basis, **options))  # type: ignore[arg-type]

@@ -1,4 +1,7 @@
-"""The states of slots. Starts and clocks are integers. `changed` is the number of an event of the same transaction."""
+"""Slots, parts, streams and waivers. Starts and clocks are integers, `state` and the like are JSON.
+
+`changed` is the number of an event that was written in the same transaction.
+"""
 
 from alembic import op
 from sqlalchemy import BigInteger, Boolean, Column, Index, Text
@@ -30,3 +33,23 @@ def upgrade() -> None:
         Column("changed", BigInteger, nullable=False),
         Index("feed_assets_dependency_slots_changed", "base", "dataset", "changed"),
     )
+    op.create_table(
+        "feed_assets_dependency_parts",
+        Column("base", Text, primary_key=True),
+        Column("dataset", Text, primary_key=True),
+        Column("member", Text, primary_key=True),
+        Column("part", Text, primary_key=True),
+        Column("digest", Text, nullable=False),
+        Column("content", Text, nullable=False),
+        Column("until", BigInteger, nullable=False),
+        Column("retracted", Text, nullable=False),
+    )
+    for name, key in (("streams", ("member", "stream")), ("waivers", ("id",))):
+        op.create_table(
+            f"feed_assets_dependency_{name}",
+            Column("base", Text, primary_key=True),
+            Column("dataset", Text, primary_key=True),
+            *(Column(each, Text, primary_key=True) for each in key),
+            Column("state", Text, nullable=False),
+            Column("changed", BigInteger, nullable=False),
+        )

@@ -1,0 +1,267 @@
+"""The states of datasets in memory, and in the database: transactions, and following what others wrote.
+
+Not here: what facts mean (`act`, `parts`), and SQL (`tables`).
+
+A writing transaction first reads what others wrote, then decides, then writes states and events. Memory changes after
+the commit. If the outcome of a commit is unknown, memory is dropped, and loaded again when needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from feed_assets.datasets.instants import instant_of, moment_of
+from feed_assets.dependencies import rows, tables
+from feed_assets.dependencies.act import Act
+from feed_assets.dependencies.completeness import NEVER
+from feed_assets.dependencies.errors import UnknownDatasetError
+from feed_assets.dependencies.parts import StoredPart
+from feed_assets.dependencies.rules import Declared
+from feed_assets.dependencies.slot_states import SlotStates
+from feed_assets.state.event_log import NewEvent, newest_number, read_events
+from feed_assets.state.store import Store, Transaction
+
+LOG: Final = "dependencies"
+"""The log of events about slots."""
+NOTED: Final = "noted"
+"""The kind of an event that tells only that facts of a dataset changed."""
+FOLDED: Final = "folded"
+"""The kind of an event that tells that states of old slots were deleted."""
+_AT_ONCE: Final = 1000
+
+Record = Callable[[Transaction], None]
+
+
+@dataclass
+class Acts:
+    """One transaction's changes, for each dataset."""
+
+    kept: KeptStates
+    now: int
+    connection: Any = None
+    """The connection of the transaction; None while it is only tried whether there is any change."""
+    acts: dict[str, Act] = field(default_factory=dict)
+    parts: dict[tuple[str, str, str], StoredPart] = field(default_factory=dict)
+    """Parts to save, by dataset, member and id."""
+    known_parts: dict[tuple[str, str, str], StoredPart] = field(default_factory=dict)
+    """Parts that were read, by dataset, member and id."""
+
+    def of(self, name: str) -> Act:
+        """The changes to a dataset."""
+        if (found := self.acts.get(name)) is None:
+            found = self.acts[name] = Act(self.kept.view(name), self.now)
+        return found
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Let time pass for these datasets."""
+        for name in names:
+            self.of(name)
+
+    def part(self, dataset: str, member: str, id: str) -> StoredPart | None:  # noqa: A002 - a part's id
+        """A part that is kept, or that this transaction saves."""
+        key = (dataset, member, id)
+        return self.parts.get(key) or self.known_parts.get(key)
+
+    def keep(self, dataset: str, part: StoredPart) -> None:
+        """Save a part with the transaction."""
+        self.parts[dataset, part.member, part.id] = part
+
+    def load_parts(self, ids: Iterable[tuple[str, str]]) -> None:
+        """Read kept parts by dataset and id, for `part`."""
+        wanted: dict[str, dict[str, None]] = {}
+        for dataset, each in ids:
+            wanted.setdefault(dataset, {})[each] = None
+        for dataset, names in wanted.items():
+            for row in tables.read_parts(self.connection, (self.kept.base, dataset), [*names]):
+                self.known_parts[dataset, row.member, row.part] = rows.part_of(row)
+
+    def parts_of(self, dataset: str, member: str) -> list[StoredPart]:
+        """The parts of a member that still count."""
+        stored = tables.read_parts_of(self.connection, (self.kept.base, dataset), member)
+        found = {each.part: rows.part_of(each) for each in stored}
+        found |= {part.id: part for (name, path, _), part in self.parts.items() if (name, path) == (dataset, member)}
+        return [part for part in found.values() if not part.retracted]
+
+    def finish(self) -> bool:
+        """Decide; whether there is anything to store."""
+        for act in self.acts.values():
+            act.finish()
+        return bool(self.news or self.parts)
+
+    @property
+    def news(self) -> Mapping[str, Act]:
+        """The changes to datasets that have any."""
+        return {name: act for name, act in self.acts.items() if act.is_news}
+
+
+Work = Callable[[Acts], None]
+
+
+class KeptStates:
+    """The states of the datasets of one base. Any thread may use it."""
+
+    def __init__(self, store: Store, base: str, datasets: Mapping[str, Declared]) -> None:
+        self.store = store
+        self.base = base
+        self.datasets = dict(datasets)
+        self._states: dict[str, SlotStates] = {}
+        self._cursor = -1
+        """The number of the last event that memory has; -1: memory is empty."""
+        self._lock = threading.RLock()
+        self.news = threading.Condition()
+
+    def view(self, name: str) -> SlotStates:
+        """The states of a dataset, loaded when first needed. Raises UnknownDatasetError."""
+        if (known := self._states.get(name)) is not None:
+            return known
+        if (declared := self.datasets.get(name)) is None:
+            names = ", ".join(sorted(self.datasets)[:10]) or "none"
+            raise UnknownDatasetError(f"{name!r} is no declared dataset. Declared are: {names}.")
+        with self._lock:
+            if (found := self._states.get(name)) is not None:
+                return found
+            states = SlotStates.of(declared)
+            if self.store.exists():
+                with self.store.reading() as connection:
+                    if self._cursor < 0:
+                        self._states, self._cursor = {}, newest_number(connection, LOG)
+                    self._load(connection, name, states, -1)
+            self._states[name] = states
+            return states
+
+    def refresh(self) -> None:
+        """Take over what other processes have written. One query if there is nothing new."""
+        with self._lock:
+            if self.store.exists():
+                with self.store.reading() as connection:
+                    self._catch_up(connection)
+            else:
+                self._forget()
+
+    def change(self, now: datetime, work: Work, *, record: Record | None = None, reads: bool = False) -> None:
+        """Do `work` in a writing transaction.
+
+        Without `record` and `reads`, which need the database, work that changes nothing takes no writing transaction.
+        """
+        instant = instant_of(now)
+        with self._lock:
+            self.refresh()
+            acts = Acts(self, instant)
+            if not reads:
+                work(acts)
+                if not acts.finish() and record is None:
+                    return
+            decided = False
+            try:
+                with self.store.writing(LOG) as transaction:
+                    seen = self._cursor
+                    self._catch_up(transaction.connection)
+                    if reads or self._cursor != seen:
+                        acts = Acts(self, instant, transaction.connection)
+                        work(acts)
+                        acts.finish()
+                    self._save(transaction, acts, now)
+                    if record is not None:
+                        record(transaction)
+                    decided = True
+            except BaseException:
+                if decided:
+                    self._forget()
+                raise
+            self._installed(acts)
+        with self.news:
+            self.news.notify_all()
+
+    def fold(self, now: datetime) -> None:
+        """Delete what is no longer kept: parts, and the states of old slots below an hour."""
+        clock = instant_of(now)
+        with self._lock:
+            names = [name for name in self.datasets if self.view(name).windows.takes_parts]
+            if not names or not self.store.exists():
+                return
+            with self.store.writing(LOG) as transaction:
+                self._catch_up(transaction.connection)
+                for name in names:
+                    self._fold(transaction, name, max(clock, self.view(name).clock), now)
+            self._forget()
+
+    def _fold(self, transaction: Transaction, name: str, clock: int, now: datetime) -> None:
+        key = (self.base, name)
+        tables.delete_parts(transaction.connection, key, clock)
+        folded, gone = self.view(name).to_fold(clock)
+        if folded:
+            details = {"base": self.base, "dataset": name, "slots": len(gone)}
+            number = transaction.append(FOLDED, max(now, moment_of(clock)), details)
+            tables.save_slots(
+                transaction.connection, key, [rows.row_of(slot, state) for slot, state in folded.items()], number
+            )
+            tables.delete_slots(
+                transaction.connection, key, [(slot.member, slot.grain.value, slot.start) for slot in gone]
+            )
+
+    def _installed(self, acts: Acts) -> None:
+        for act in acts.news.values():
+            act.install()
+
+    def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> None:
+        events: list[NewEvent] = []
+        firsts: dict[str, int] = {}
+        for name, act in acts.news.items():
+            firsts[name] = len(events)
+            at = max(now, moment_of(act.clock))
+            where = {"base": self.base, "dataset": name}
+            found = [NewEvent(kind, at, {**where, **details}) for kind, details in act.notes]
+            found += [NewEvent(each.kind, at, rows.details_of(self.base, each)) for each in act.changes]
+            events += found or [NewEvent(NOTED, at, where)]
+        numbers = transaction.append_many(events)
+        connection = transaction.connection
+        for name, act in acts.news.items():
+            key, number = (self.base, name), numbers[firsts[name]]
+            tables.save_clock(connection, key, act.clock, number)
+            tables.save_slots(connection, key, [rows.row_of(*each) for each in act.states.items()], number)
+            tables.save_streams(connection, key, [rows.stream_row(*each) for each in act.streams.items()], number)
+            tables.save_waivers(connection, key, [rows.waiver_row(each) for each in act.waivers.values()], number)
+        for name in {dataset for dataset, _, _ in acts.parts}:
+            stored = [part for (dataset, _, _), part in acts.parts.items() if dataset == name]
+            tables.save_parts(connection, (self.base, name), [rows.part_row(each) for each in stored])
+        if events:
+            self._cursor = numbers[-1]
+
+    def _catch_up(self, connection: Any) -> None:
+        """Bring memory to the newest event."""
+        if self._cursor < 0:  # what was loaded before the database existed is not current
+            self._states, self._cursor = {}, newest_number(connection, LOG)
+            return
+        before, names = self._cursor, set()
+        while True:
+            read = read_events(connection, LOG, self._cursor, _AT_ONCE)
+            gap = read and read[0].sequence != self._cursor + 1
+            if gap or (not read and newest_number(connection, LOG) != self._cursor):
+                self._states, self._cursor = {}, newest_number(connection, LOG)
+                return
+            if read:
+                self._cursor = read[-1].sequence
+                ours = [each for each in read if each.details.get("base") == self.base]
+                names |= {each.details["dataset"] for each in ours}
+                for name in {each.details["dataset"] for each in ours if each.kind == FOLDED}:
+                    self._states.pop(name, None)
+            if len(read) < _AT_ONCE:
+                break
+        for name in names & self._states.keys():
+            self._load(connection, name, self._states[name], before)
+
+    def _load(self, connection: Any, name: str, states: SlotStates, after: int) -> None:
+        key = (self.base, name)
+        clock = tables.read_clock(connection, key)
+        streams: Sequence[tables.StreamRow] = tables.read_streams(connection, key, after)
+        states.streams.update(rows.stream_of(each) for each in streams)
+        states.waivers.update((each.id, rows.waiver_of(each)) for each in tables.read_waivers(connection, key, after))
+        slots = [rows.state_of(name, row) for row in tables.read_slots(connection, key, after)]
+        states.install(NEVER if clock is None else clock, slots)
+
+    def _forget(self) -> None:
+        self._states, self._cursor = {}, -1
