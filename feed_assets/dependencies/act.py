@@ -161,9 +161,7 @@ class Act:
 
     def install(self) -> None:
         """Change the states, after the transaction."""
-        self.known.streams.update(self.streams)
-        self.known.waivers.update(self.waivers)
-        self.known.install(self.clock, self.states.items())
+        self.known.install(self.clock, self.states.items(), self.streams, self.waivers)
 
     def _unfolded(self, slot: Slot) -> RollUp:
         """A slot of a folded one, complete and without totals."""

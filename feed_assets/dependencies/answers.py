@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from feed_assets.datasets.containment import base_set, base_starts
 from feed_assets.datasets.instants import moment_of
@@ -49,10 +49,19 @@ class Answer(NamedTuple):
 
 
 def answer(states: SlotStates, slot: Slot) -> Answer:
-    """The answer about a slot that the dataset has."""
+    """The answer about a slot. Raises a DatasetError if the dataset has no such slot."""
+    if (known := states.answers.get(slot)) is not None:
+        return cast("Answer", known)
+    version = states.version
+    if slot not in states.bases and slot not in states.roll_ups:
+        states.windows.dataset.check(slot)
     if states.windows.is_base(slot):
-        return _of_base(states, slot, states.base(slot))
-    return _of_roll_up(states, slot, states.roll_up(slot))
+        found = _of_base(states, slot, states.base(slot))
+    else:
+        found = _of_roll_up(states, slot, states.roll_up(slot))
+    if not found.gap:  # a gap is smaller after parts of other slots
+        states.remember(slot, found, version)
+    return found
 
 
 def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:

@@ -9,7 +9,7 @@ the commit. If the outcome of a commit is unknown, memory is dropped, and loaded
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -257,11 +257,13 @@ class KeptStates:
     def _load(self, connection: Any, name: str, states: SlotStates, after: int) -> None:
         key = (self.base, name)
         clock = tables.read_clock(connection, key)
-        streams: Sequence[tables.StreamRow] = tables.read_streams(connection, key, after)
-        states.streams.update(rows.stream_of(each) for each in streams)
-        states.waivers.update((each.id, rows.waiver_of(each)) for each in tables.read_waivers(connection, key, after))
-        slots = [rows.state_of(name, row) for row in tables.read_slots(connection, key, after)]
-        states.install(NEVER if clock is None else clock, slots)
+        streams = dict(rows.stream_of(each) for each in tables.read_streams(connection, key, after))
+        waivers = {each.id: rows.waiver_of(each) for each in tables.read_waivers(connection, key, after)}
+        dataset = states.windows.dataset
+        found = [rows.state_of(name, row) for row in tables.read_slots(connection, key, after)]
+        # Members and grains that are no longer declared have no slots.
+        slots = [each for each in found if each[0].member in dataset.hierarchy and each[0].grain in dataset.grains]
+        states.install(NEVER if clock is None else clock, slots, streams, waivers)
 
     def _forget(self) -> None:
         self._states, self._cursor = {}, -1

@@ -23,6 +23,7 @@ from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
 from feed_assets.dependencies.rules import Basis, Declared
+from feed_assets.dependencies.updates import take_listed, take_published
 from feed_assets.state.event_log import Event, newest_number
 from feed_assets.state.store import Store
 
@@ -54,7 +55,7 @@ class Dependencies:
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                _take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
+                take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
 
         self._kept.change(now, work)
 
@@ -66,7 +67,7 @@ class Dependencies:
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                _take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED), fact)
+                take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED), fact)
 
         self._kept.change(now, work)
 
@@ -219,10 +220,7 @@ class Dependencies:
 
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
-        states = self._kept.view(slot.dataset)
-        if slot not in states.bases and slot not in states.roll_ups:
-            states.windows.dataset.check(slot)
-        return answer(states, slot)
+        return answer(self._kept.view(slot.dataset), slot)
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""
@@ -283,31 +281,6 @@ def _act_of_base(acts: Acts, slot: Slot, *bases: Basis) -> Act:
     if (other := act.windows.rule_of(slot.member).basis) not in bases:
         raise RefusedFactError(f"{slot} has the basis {other}, so it takes no facts of the basis {bases[0]}.")
     return act
-
-
-def _take_published(act: Act, fact: Published) -> None:
-    slot, update, digest = fact
-    state = act.base(slot)
-    known = state.facts
-    if update == known.update:
-        if digest and not known.digest:
-            act.set_facts(slot, known._replace(digest=digest))
-        return
-    equal = bool(digest) and digest == known.digest
-    act.set_facts(slot, known._replace(update=update, digest=digest if update else known.digest, backfill=""))
-    if equal:
-        act.keep_content(slot)
-    elif state.complete:
-        act.reopen(slot, f"update {update} replaced {known.update}" if update else f"{known.update} is invalid")
-
-
-def _take_listed(act: Act, fact: Listed) -> None:
-    slot, records, files, content = fact
-    if files < 0 or (records is not None and records < 0):
-        raise RefusedFactError(f"{slot}: {records} records in {files} files: neither can be negative.")
-    known = act.facts(slot)
-    changed = known.changed if content == known.content else act.clock
-    act.set_facts(slot, known._replace(records=records, files=files, content=content, changed=changed))
 
 
 def _take_number(acts: Acts, number: Number | Ends) -> Outcome:

@@ -13,21 +13,24 @@ where the first two come from the calendar, without looking at any base slot. Sl
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import add
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from feed_assets.datasets.instants import DAY_SECONDS
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.completeness import FLAGS, NEVER, NO_FACTS, BaseFacts, Verdict, verdict
 from feed_assets.dependencies.facts import Waiver
+from feed_assets.dependencies.positions import size
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.streams import NEW_STREAM, Lookup, StreamState, lost, uncovered
 from feed_assets.dependencies.windows import Windows
 
 BASES_KEPT: Final = 35 * DAY_SECONDS
 """How long the states of slots below an hour are kept after the end of their hour, in seconds."""
+ANSWERS_KEPT: Final = 100_000
 _NO_FLAGS: Final = (0,) * len(FLAGS)
 
 
@@ -108,6 +111,11 @@ class SlotStates:
     roll_ups: dict[Slot, RollUp] = field(default_factory=dict)
     streams: dict[tuple[str, str], StreamState] = field(default_factory=dict)
     waivers: dict[str, Waiver] = field(default_factory=dict)
+    answers: dict[Slot, Any] = field(default_factory=dict)
+    """Answers about slots that have not changed since, kept by whoever makes them."""
+    version: int = 0
+    """How often the states have changed."""
+    _answering: threading.Lock = field(default_factory=threading.Lock)
     _pending: list[tuple[int, Slot]] = field(default_factory=list)
     """When time may change a base slot with facts: a heap. A slot may be in it in vain."""
     _uncovered: dict[str, set[Slot]] = field(default_factory=dict)
@@ -151,8 +159,20 @@ class SlotStates:
         end, holiday = windows.end(slot), windows.is_holiday(slot)
         return verdict(facts, rule, end=end, clock=clock, holiday=holiday, uncovered=waits, lost=drops)
 
-    def install(self, clock: int, states: Iterable[tuple[Slot, State]]) -> None:
+    def install(
+        self,
+        clock: int,
+        states: Iterable[tuple[Slot, State]],
+        streams: Mapping[tuple[str, str], StreamState] | None = None,
+        waivers: Mapping[str, Waiver] | None = None,
+    ) -> None:
         """Take over what a transaction has stored, by this process or by another."""
+        check_at = self.next_check() if self.answers else None
+        everything = bool(waivers) or (check_at is not None and check_at <= clock)
+        for key, stream in (streams or {}).items():
+            everything = everything or size(stream.covered) < size(self.streams.get(key, NEW_STREAM).covered)
+        self.streams.update(streams or {})
+        self.waivers.update(waivers or {})
         bases: dict[Slot, BaseState] = {}
         roll_ups: dict[Slot, RollUp] = {}
         for slot, state in states:
@@ -169,10 +189,28 @@ class SlotStates:
         for slot in dict.fromkeys(waiting):
             if (at := self._check_at(slot)) is not None:
                 heapq.heappush(self._pending, (at, slot))
+        self._forget_answers(None if everything else [*bases, *roll_ups])
         for slot, each in bases.items():
             found = self._uncovered.setdefault(slot.member, set())
             waits = each.facts.ends and (not each.complete or each.accounted != each.expected)
             (found.add if waits else found.discard)(slot)
+
+    def remember(self, slot: Slot, answer: Any, version: int) -> None:
+        """Keep an answer that was made of the states of this version, unless they have changed since."""
+        with self._answering:
+            if len(self.answers) >= ANSWERS_KEPT:
+                self.answers.clear()
+            if version == self.version:
+                self.answers[slot] = answer
+
+    def _forget_answers(self, slots: Iterable[Slot] | None) -> None:
+        """Drop the answers about slots that have changed; None: all."""
+        with self._answering:
+            self.version += 1
+            if slots is None:
+                self.answers.clear()
+            for slot in slots or ():
+                self.answers.pop(slot, None)
 
     def due_by(self, clock: int) -> list[Slot]:
         """The base slots with facts that time may complete by then."""
