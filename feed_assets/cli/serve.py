@@ -86,7 +86,7 @@ def serve(
     clock = settings.clock.now
     with _instance(settings.base) as instance:
         answers = ProjectFlows(load, states, installation.blackboard, installation.sources, clock, instance)
-        run(store, states, answers, listening, now=clock, ready=ready, tls=tls)
+        run(store, installation.blackboard.uri(""), states, answers, listening, now=clock, ready=ready, tls=tls)
     say("Stopped.")
 
 

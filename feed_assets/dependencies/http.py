@@ -7,9 +7,7 @@ types of answers (`http_answers`), who may ask (`http_access`), what every servi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -19,16 +17,18 @@ from feed_assets.datasets.instants import instant_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.ranges import slots_on
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
-from feed_assets.dependencies.flow_port import FlowAnswers, Run
-from feed_assets.dependencies.gate import InputState, Quality
-from feed_assets.dependencies.http_access import Access, Caller, Verb
+from feed_assets.dependencies.dependency_api import ROOT, DependencyApi
+from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError
+from feed_assets.dependencies.flow_port import Run
+from feed_assets.dependencies.gate import InputState
+from feed_assets.dependencies.http_access import Verb
 from feed_assets.dependencies.http_answers import (
     CalendarSays,
     DatasetsSay,
     DetailsSay,
     EventsSay,
     InputSays,
+    PartSays,
     RunSays,
     SlotSays,
     SlotsSay,
@@ -36,27 +36,21 @@ from feed_assets.dependencies.http_answers import (
     calendar_says,
     dataset_says,
     event_says,
-    slot_says,
     time_says,
     verdict_says,
 )
+from feed_assets.dependencies.http_reports import reporting
 from feed_assets.dependencies.http_requests import GONE, MOST_EVENTS, REFUSALS, Parameter, Query, described, refusing
-from feed_assets.dependencies.recent_events import RecentEvents
-from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_calendar import Shown, slot_calendar
-from feed_assets.dependencies.windows import Windows
 from feed_assets.serving.answers import json_answer
 from feed_assets.serving.documents import Endpoint, Operation, Says
 
-ROOT: Final = "/v1/dependencies"
 MOST_SLOTS: Final = 5_000
 """The most slots of an answer that says all about each."""
 SHOWN_EVENTS: Final = 50
 """How many events the history of a slot has."""
 FIRST_EVENTS: Final = 100
-AT_ONCE: Final = 4
-"""How many requests may ask storage or Dagster at a time; others wait."""
 
 _SLOT: Final = (Parameter("dataset", required=True), Parameter("member"), Parameter("grain"))
 _START: Final = Parameter("start", required=True)
@@ -64,59 +58,15 @@ _RANGE: Final = (Parameter("from", required=True), Parameter("to"))
 LETTERS: Final[Mapping[str, str]] = {str(each): each.name.lower() for each in Shown}
 
 
-@dataclass(slots=True)
-class DependencyApi:
-    """What the operations need. `now` is the time of the installation."""
-
-    states: Dependencies
-    flows: FlowAnswers
-    access: Access
-    recent: RecentEvents
-    now: Callable[[], datetime]
-    _windows: dict[str, Windows] = field(default_factory=dict)
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-
-    def windows(self, dataset: str) -> Windows:
-        """The windows of a dataset's slots."""
-        if (found := self._windows.get(dataset)) is None:
-            found = self._windows[dataset] = Windows(self.declared(dataset))
-        return found
-
-    def declared(self, name: str) -> Declared:
-        """The declared dataset of this name. Raises UnknownDatasetError."""
-        if (found := self.states.datasets.get(name)) is None:
-            raise UnknownDatasetError(f"There is no dataset {name!r}: {ROOT}/datasets lists those that there are.")
-        return found
-
-    def allowed(self, request: Request, verb: Verb, dataset: str) -> tuple[Caller, Declared]:
-        """The caller and the dataset. Raises HTTPException if the caller may not do this; UnknownDatasetError."""
-        caller = self.access.caller(request)
-        caller.require(verb, dataset)
-        return caller, self.declared(dataset)
-
-    def quality(self, slot: Slot) -> Quality:
-        """The quality of a slot: complete slots of a dataset with checks have passed them."""
-        passed = self.declared(slot.dataset).checked and self.states.answer(slot).complete
-        return Quality.PASSED if passed else Quality.UNCHECKED
-
-    async def asked(self, work: Callable[[], Any]) -> Any:
-        """Do `work` in a thread: it asks the database, storage or Dagster."""
-        async with self._places:
-            return await asyncio.to_thread(work)
-
-    def says(self, slot: Slot) -> SlotSays:
-        """All about a slot."""
-        return slot_says(
-            self.states.answer(slot),
-            self.windows(slot.dataset),
-            why=self.states.why(slot),
-            quality=self.quality(slot),
-        )
-
-
 def operations(api: DependencyApi) -> list[Operation]:
     """What the API does."""
-    return [*_about_slots(api), *_about_ranges(api), *_about_changes(api), *_about_flows(api)]
+    return [
+        *_about_slots(api),
+        *_about_ranges(api),
+        *_about_changes(api),
+        *_about_flows(api),
+        *reporting(api),
+    ]
 
 
 def _about_slots(api: DependencyApi) -> list[Operation]:
@@ -153,7 +103,7 @@ def _about_slots(api: DependencyApi) -> list[Operation]:
                 reads=[_input(each) for each in api.flows.inputs(found) if caller.may(Verb.READ, each.slot.dataset)],
                 read_by=[str(each) for each in api.flows.consumers(found) if caller.may(Verb.READ, each.dataset)],
                 events=events,
-                parts=None,
+                parts=_parts(api, found),
                 marks=[],
                 runs=None if runs is None else [_run(each) for each in runs],
             )
@@ -287,6 +237,12 @@ def _read(states: Dependencies, after: int, limit: int) -> tuple[int, list[Any]]
             newest,
         )
     return newest, states.events(after, limit)
+
+
+def _parts(api: DependencyApi, slot: Slot) -> list[PartSays] | None:
+    if (parts := api.parts(slot)) is None:
+        return None
+    return [PartSays(each.id, each.object, dict(each.records)[slot.start], each.stream) for each in parts]
 
 
 def _input(given: InputState) -> InputSays:

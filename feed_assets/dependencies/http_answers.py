@@ -169,7 +169,7 @@ class PartSays(msgspec.Struct, frozen=True):
     id: str
     object: str
     records: int
-    stream: str | None = None
+    stream: str
 
 
 class MarkSays(msgspec.Struct, frozen=True):

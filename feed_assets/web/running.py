@@ -45,11 +45,17 @@ class _Figures:
 
 
 def create_app(
-    states: Dependencies, flows: FlowAnswers, *, now: Callable[[], datetime], tokens: KnownTokens
+    store: Store,
+    base: str,
+    states: Dependencies,
+    flows: FlowAnswers,
+    *,
+    now: Callable[[], datetime],
+    tokens: KnownTokens,
 ) -> Starlette:
     """The ASGI application. Its lifespan follows the events and the tokens."""
     recent, figures = RecentEvents(states, now), _Figures()
-    api = DependencyApi(states, flows, Access(tokens, now), recent, now)
+    api = DependencyApi(store, base, states, flows, Access(tokens, now), recent, now)
 
     def ready() -> Readiness:
         """Whether the events are followed, so that answers are current."""
@@ -73,6 +79,7 @@ def create_app(
 
 def run(
     store: Store,
+    base: str,
     states: Dependencies,
     flows: FlowAnswers,
     listening: socket,
@@ -83,11 +90,11 @@ def run(
 ) -> None:
     """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
 
-    Raises StoreError if the tokens cannot be read.
+    `base` is the URI of the feeds' base. Raises StoreError if the tokens cannot be read.
     """
     tokens = KnownTokens(store)
     tokens.refresh()
-    app = create_app(states, flows, now=now, tokens=tokens)
+    app = create_app(store, base, states, flows, now=now, tokens=tokens)
     with Server(app, listening, ConnectionLimits(), tls=tls) as server:
         ready()
         server.run()

@@ -29,7 +29,7 @@ from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_calendar import Progress
 from feed_assets.state.store import Store
 from feed_assets.web.running import run
-from feed_assets_tests.dependencies.datasets import BASE, DAY, FIRST, at, feed, raw
+from feed_assets_tests.dependencies.datasets import BASE, DAY, at, feed, raw, topic
 from feed_assets_tests.forked import start_server
 from feed_assets_tests.waiting import HANGS, until
 
@@ -40,31 +40,31 @@ MEMBERS = 1000
 class NoFlows:
     """A project without any flow."""
 
-    def made_by(self, dataset: str) -> str | None:
+    def made_by(self, _: str) -> str | None:
         return None
 
-    def reads(self, dataset: str) -> Sequence[str]:
+    def reads(self, _: str) -> Sequence[str]:
         return ()
 
     def dataset_of(self, flow: str) -> str:
         raise UnknownFlowError(f"{flow!r} is no asset with a trigger: this project has none.")
 
-    def partition(self, slot: Slot) -> str | None:
+    def partition(self, _: Slot) -> str | None:
         return None
 
-    def explain(self, flow: str, partition: str) -> Verdict:
+    def explain(self, flow: str, _: str) -> Verdict:
         raise UnknownFlowError(f"{flow!r} is no asset with a trigger: this project has none.")
 
-    def progress(self, slots: Sequence[Slot]) -> Mapping[Slot, Progress]:
+    def progress(self, _: Sequence[Slot]) -> Mapping[Slot, Progress]:
         return {}
 
-    def inputs(self, slot: Slot) -> Sequence[InputState]:
+    def inputs(self, _: Slot) -> Sequence[InputState]:
         return ()
 
-    def consumers(self, slot: Slot) -> Sequence[Slot]:
+    def consumers(self, _: Slot) -> Sequence[Slot]:
         return ()
 
-    def runs(self, slot: Slot) -> Sequence[Run] | None:
+    def runs(self, _: Slot) -> Sequence[Run] | None:
         return None
 
 
@@ -77,7 +77,7 @@ def many_members() -> Declared:
 
 def datasets() -> dict[str, Declared]:
     """What the service knows."""
-    declared = [raw("shop_a", "shop_b"), feed(), feed("revenue/v1.0"), many_members()]
+    declared = [raw("shop_a", "shop_b"), feed(), feed("revenue/v1.0"), topic(), many_members()]
     return {each.dataset.name: each for each in declared}
 
 
@@ -88,7 +88,7 @@ def dependencies(database: str) -> Dependencies:
 
 def _serve(database: str, listening: socket.socket, now: datetime) -> None:
     store = Store(database)
-    run(store, Dependencies(store, BASE, datasets()), NoFlows(), listening, now=lambda: now)
+    run(store, BASE, Dependencies(store, BASE, datasets()), NoFlows(), listening, now=lambda: now)
 
 
 @dataclass(frozen=True, slots=True)
