@@ -24,6 +24,7 @@ from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.recent_events import RecentEvents
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.slot_states import SlotStates
 from feed_assets.dependencies.windows import Windows
 from feed_assets.state.store import Store
 
@@ -43,14 +44,15 @@ class DependencyApi:
     access: Access
     recent: RecentEvents
     now: Callable[[], datetime]
-    _windows: dict[str, Windows] = field(default_factory=dict)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
+    def view(self, dataset: str) -> SlotStates:
+        """The states of a dataset's slots. Raises UnknownDatasetError."""
+        return self.states._kept.view(dataset)  # noqa: SLF001 - of the same room: a calendar needs no whole answers
+
     def windows(self, dataset: str) -> Windows:
-        """The windows of a dataset's slots."""
-        if (found := self._windows.get(dataset)) is None:
-            found = self._windows[dataset] = Windows(self.declared(dataset))
-        return found
+        """The windows of a dataset's slots. Raises UnknownDatasetError."""
+        return self.view(dataset).windows
 
     def declared(self, name: str) -> Declared:
         """The declared dataset of this name. Raises UnknownDatasetError."""

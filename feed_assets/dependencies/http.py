@@ -151,8 +151,7 @@ def _about_ranges(api: DependencyApi) -> list[Operation]:
 
         def work() -> CalendarSays:
             found = slot_calendar(
-                api.states,
-                api.windows(name),
+                api.view(name),
                 grain,
                 first,
                 last,

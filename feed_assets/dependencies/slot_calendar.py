@@ -5,21 +5,22 @@ Here: which letter a slot gets. Not here: what a letter looks like (`web`), and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
+from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.members import ancestry
+from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.ranges import slots_on
 from feed_assets.datasets.slots import Slot, start_text
-from feed_assets.dependencies.answers import Answer
 from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.gate import Quality
-from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.windows import Windows
+from feed_assets.dependencies.slot_states import BASES_KEPT, SlotStates
 
 MOST_CELLS: Final = 500_000
 """The most slots of a calendar."""
@@ -53,6 +54,18 @@ class Shown(StrEnum):
     """Not complete."""
 
 
+class Known(NamedTuple):
+    """What the letter of a slot depends on."""
+
+    complete: bool
+    revision: int
+    flags: tuple[str, ...]
+
+
+_NOTHING: Final = Known(complete=False, revision=0, flags=())
+_EMPTY: Final = Known(complete=True, revision=1, flags=("empty",))
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a flow is with a slot, and why it is no further."""
@@ -71,8 +84,7 @@ class Calendar:
 
 
 def slot_calendar(
-    states: Dependencies,
-    windows: Windows,
+    states: SlotStates,
     grain: Grain,
     first: int,
     last: int,
@@ -87,32 +99,19 @@ def slot_calendar(
     `member`: only this one, and those below it. `clock` is the time that decides what has ended. Raises DatasetError if
     there is no such member or grain, RefusedFactError for more than MOST_CELLS slots.
     """
-    dataset = windows.dataset
-    if grain not in dataset.grains:
-        dataset.check_grain(grain, member or next(iter(dataset.hierarchy)))
-    if member is not None:
-        dataset.branch(member)
-    paths = sorted(path for path in dataset.hierarchy if member is None or member in ancestry(path))
-    rows: dict[str, list[Slot]] = {}
-    cells = 0
-    for path in paths:
-        try:
-            rows[path] = list(slots_on(dataset, grain, first, last, path))
-        except DatasetError:
-            continue  # the members below have several calendars: their own rows show them
-        if (cells := cells + len(rows[path])) > MOST_CELLS:
-            raise RefusedFactError(f"more than {MOST_CELLS:,} slots: ask for fewer days, or for one member.")
+    rows = _rows(states.windows.dataset, grain, first, last, member)
     columns = sorted({slot.start for slots in rows.values() for slot in slots})
     places = {start: number for number, start in enumerate(columns)}
+    end = states.windows.end
     shown: list[tuple[str, str]] = []
     notes: list[tuple[int, int, str]] = []
     for row, (path, slots) in enumerate(rows.items()):
         letters = [NO_SLOT] * len(columns)
-        known = progress(slots)
-        for slot in slots:
-            found = known.get(slot)
+        under_way = progress(slots)
+        for slot, known in zip(slots, _known(states, path, slots, clock), strict=True):
+            found = under_way.get(slot) if under_way else None
             letters[places[slot.start]] = letter(
-                states.answer(slot), found, quality(slot), ended=windows.end(slot) <= clock
+                known, found, quality(slot) if known.complete else Quality.UNCHECKED, ended=end(slot) <= clock
             )
             if found is not None and found.why:
                 notes.append((row, places[slot.start], found.why))
@@ -120,23 +119,62 @@ def slot_calendar(
     return Calendar(tuple(start_text(grain, each) for each in columns), tuple(shown), tuple(notes))
 
 
-def letter(answer: Answer, progress: Progress | None, quality: Quality, *, ended: bool) -> Shown:
+def letter(known: Known, progress: Progress | None, quality: Quality, *, ended: bool) -> Shown:
     """The state of a slot."""
     under_way = progress.shown if progress is not None else None
     if under_way in {Shown.RUNNING, Shown.FAILED}:
         return under_way
-    if answer.complete:
-        return _complete(answer, quality)
+    if known.complete:
+        return _complete(known, quality)
     if under_way is not None:
         return under_way
-    if answer.revision > 1:
+    if known.revision > 1:
         return Shown.REOPENED
     return Shown.INCOMPLETE if ended else Shown.OPEN
 
 
-def _complete(answer: Answer, quality: Quality) -> Shown:
+def _complete(known: Known, quality: Quality) -> Shown:
     if quality is Quality.BAD:
         return Shown.BAD
-    if "waived" in answer.flags:
+    if "waived" in known.flags:
         return Shown.WAIVED
-    return Shown.EMPTY if "empty" in answer.flags else Shown.COMPLETE
+    return Shown.EMPTY if "empty" in known.flags else Shown.COMPLETE
+
+
+def _rows(dataset: Dataset, grain: Grain, first: int, last: int, member: str | None) -> dict[str, list[Slot]]:
+    """The slots of each path. Raises DatasetError, RefusedFactError."""
+    if grain not in dataset.grains:
+        dataset.check_grain(grain, member or NO_MEMBER)
+    if member is not None:
+        dataset.branch(member)
+    rows: dict[str, list[Slot]] = {}
+    left = MOST_CELLS
+    for path in sorted(path for path in dataset.hierarchy if member is None or member in ancestry(path)):
+        try:
+            rows[path] = list(islice(slots_on(dataset, grain, first, last, path), left + 1))
+        except DatasetError:
+            continue  # the members below have several calendars: their own rows show them
+        left -= len(rows[path])
+        if left < 0:
+            raise RefusedFactError(f"more than {MOST_CELLS:,} slots: ask for fewer days, or for one member.")
+    return rows
+
+
+def _known(states: SlotStates, path: str, slots: Sequence[Slot], clock: int) -> Iterator[Known]:
+    """What is known of slots of one path and grain, without the numbers that an answer has."""
+    windows, bases = states.windows, states.bases
+    if not slots or not windows.is_base(slots[0]):
+        basis = windows.basis(path)
+        for slot in slots:
+            roll_up = states.roll_up(slot)
+            yield Known(roll_up.complete, roll_up.revision, roll_up.totals.shown(basis) if roll_up.complete else ())
+        return
+    # Most slots of raw data have no state of their own: their time alone says what they are.
+    plain = windows.is_timed(path) and slots[0].grain.seconds
+    wait, kept = windows.rule_of(path).buffer_seconds + slots[0].grain.seconds, clock - BASES_KEPT
+    for slot in slots:
+        if plain and slot.start > kept and slot not in bases:
+            yield _EMPTY if slot.start + wait <= states.clock else _NOTHING
+        else:
+            state = states.base(slot)
+            yield Known(state.complete, state.revision, state.flags)

@@ -75,9 +75,9 @@ def many_members() -> Declared:
     return Declared(dataset, Rule(Basis.ASSUMED))
 
 
-def datasets() -> dict[str, Declared]:
-    """What the service knows."""
-    declared = [raw("shop_a", "shop_b"), feed(), feed("revenue/v1.0"), topic(), many_members()]
+def datasets(*, many: bool = False) -> dict[str, Declared]:
+    """What the service knows; with `many`, also the dataset of many members, whose first look takes seconds."""
+    declared = [raw("shop_a", "shop_b"), feed(), feed("revenue/v1.0"), topic(), *([many_members()] if many else [])]
     return {each.dataset.name: each for each in declared}
 
 
@@ -86,9 +86,9 @@ def dependencies(database: str) -> Dependencies:
     return Dependencies(Store(database), BASE, datasets())
 
 
-def _serve(database: str, listening: socket.socket, now: datetime) -> None:
+def _serve(database: str, listening: socket.socket, now: datetime, many: bool) -> None:
     store = Store(database)
-    run(store, BASE, Dependencies(store, BASE, datasets()), NoFlows(), listening, now=lambda: now)
+    run(store, BASE, Dependencies(store, BASE, datasets(many=many)), NoFlows(), listening, now=lambda: now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +137,11 @@ def _answered(status: int, body: bytes, headers: Mapping[str, str]) -> Answered:
 
 
 @contextmanager
-def serving(database: str, *, now: datetime = NOW) -> Iterator[Client]:
+def serving(database: str, *, now: datetime = NOW, many: bool = False) -> Iterator[Client]:
     """A client of a service that is ready."""
     listening = socket.create_server(("127.0.0.1", 0))
     start_server()
-    process = multiprocessing.get_context("forkserver").Process(target=_serve, args=(database, listening, now))
+    process = multiprocessing.get_context("forkserver").Process(target=_serve, args=(database, listening, now, many))
     process.start()
     client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}")
     listening.close()
