@@ -13,9 +13,9 @@ from feed_assets.feed_events.declarations import plain
 
 TRIGGER: Final = "feed/trigger"
 STARTS: Final = "starts"
-"""The name of the sensor that starts assets with a trigger. Its run keys begin with it."""
+"""The name of the sensor that starts assets with a trigger."""
 REVISIONS_TAG: Final = "feed_assets/revisions"
-"""Tag on a run that the gate started: the revision of each slot that decided, as JSON."""
+"""Tag on each run that the gate started, and on no other: the revision of each slot that decided, as JSON."""
 
 
 def trigger(

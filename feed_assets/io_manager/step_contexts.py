@@ -16,7 +16,7 @@ from feed_assets.datasets.days import ONE_DAY
 from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
-from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS, declared_trigger
+from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.partitions.time_windows import time_window, window_of
 from feed_assets.resources.settings import Clock
@@ -24,7 +24,6 @@ from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 from feed_assets.steps.run import Output, Run
 
-RUN_KEY = "dagster/run_key"
 ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
 
@@ -64,8 +63,7 @@ def starts_of(step: Any, manager: dg.IOManager) -> dict[Place, str]:
     A run that nobody asked the gate for is a start of its own: it may publish again what the same inputs gave.
     """
     run: dg.DagsterRun = step.dagster_run
-    by_gate = run.tags.get(RUN_KEY, "").startswith(f"{STARTS}:")
-    forced = "" if by_gate else run.root_run_id or run.run_id
+    forced = "" if REVISIONS_TAG in run.tags else run.root_run_id or run.run_id
     return {
         (declaration.location, partition): forced
         for context, declaration in _feeds_of(step, manager)

@@ -13,7 +13,7 @@ from feed_assets.feed_events.triggers import trigger
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
-from feed_assets_tests.harness import ALL, DAY, Installation
+from feed_assets_tests.harness import ADS, ALL, DAY, ads
 
 
 @pytest.fixture
@@ -121,6 +121,34 @@ def test_what_is_no_flow_and_what_is_no_partition_is_said_with_what_there_is(gat
         explained(gated, "ad_catalog")
     with pytest.raises(UnknownFlowError, match=r"'2019-11-31' is not a partition of clean_ads: its slots are 2019-11-20 to"):
         explained(gated, day="2019-11-31")
+
+
+def test_a_run_of_the_gate_records_the_revisions_that_decided_and_publishes_once(shop):
+    gated = replace(shop, settings=replace(shop.settings, gate=True), _definitions=None)
+    gated.land(ads(20))
+    first, *_ = gated.execute(gated.tick("starts"))
+    assert first.success
+    assert gated.record(ADS).facts.details["revisions"] == {f"raw/ads - day {DAY}": 1}
+
+    gated.land(ads(20, start=20), name="late")
+    tick = gated.tick("starts")
+    again, *_ = gated.execute(tick)
+    assert again.success
+    assert gated.record(ADS).facts.details["revisions"] == {f"raw/ads - day {DAY}": 2}
+    published = gated.latest(ADS)
+    repeated, *_ = gated.execute(tick)
+    assert repeated.success
+    assert gated.latest(ADS) == published
+
+
+def test_a_run_that_somebody_starts_publishes_the_same_inputs_anew(shop):
+    gated = replace(shop, settings=replace(shop.settings, gate=True), _definitions=None)
+    gated.land(ads(20))
+    gated.execute(gated.tick("starts"))
+    before = gated.latest(ADS)
+
+    assert gated.run("clean_ads").success
+    assert gated.latest(ADS) != before
 
 
 @pytest.mark.parametrize(
