@@ -139,6 +139,10 @@ class Act:
                     self.roll_ups.setdefault(above, self._unfolded(above))
         self.roll_ups[slot] = self.roll_ups[slot]._replace(folded=0)
 
+    def is_folded(self, slot: Slot) -> bool:
+        """Whether the state of a slot is no longer kept, and was not brought back."""
+        return slot not in self.bases and self.known.is_folded(slot)
+
     def keep_content(self, slot: Slot) -> None:
         """Say that the content of a base slot is that of its last complete revision."""
         self._equal.add(slot)
@@ -174,7 +178,7 @@ class Act:
             if not state.complete:
                 continue
             reason = self._reopened.get(slot)
-            if reason is None and not verdicts[slot].complete and not self.windows.is_timed(slot.member):
+            if reason is None and not verdicts[slot].complete and not self.windows.is_timed(slot):
                 reason = "its rule no longer holds"
             if reason is not None:
                 fallen[slot] = reason
@@ -241,7 +245,7 @@ class Act:
         revision = max(roll_up.revision, 1)
         content = revision if roll_up.fresh or not roll_up.content else roll_up.content
         done = roll_up._replace(complete=True, revision=revision, content=content, fresh=False)
-        totals, basis = roll_up.totals, windows.basis(slot.member)
+        totals, basis = roll_up.totals, windows.basis(slot)
         expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
         self._completed(slot, done, totals.shown(basis), totals.accounted, expected)
         return done
@@ -276,12 +280,12 @@ class Act:
 
     def _note_run(self, run: list[Slot]) -> None:
         if run:
-            basis = self.windows.basis(run[0].member)
+            basis = self.windows.basis(run[0])
             flags = ("empty",) if basis is Basis.ASSUMED else ()
             self.changes.append(Change(COMPLETED, run[0], run[-1], len(run), 1, basis, flags))
 
     def _completed(self, slot: Slot, done: State, flags: tuple[str, ...], accounted: int, expected: int | None) -> None:
-        basis = self.windows.basis(slot.member)
+        basis = self.windows.basis(slot)
         equal_to = done.content if done.content != done.revision else 0
         change = Change(COMPLETED, slot, slot, 1, done.revision, basis, flags, "", equal_to, accounted, expected)
         self.changes.append(change)
@@ -295,7 +299,7 @@ class Act:
         found: list[Change] = []
         for slot in sorted(fallen, key=lambda each: (order(each.grain), each.member, each.start)):
             revision = (self.bases.get(slot) or self.roll_ups[slot]).revision
-            change = Change(REOPENED, slot, slot, 1, revision, self.windows.basis(slot.member), reason=fallen[slot])
+            change = Change(REOPENED, slot, slot, 1, revision, self.windows.basis(slot), reason=fallen[slot])
             if found and _follows(found[-1], change):
                 found[-1] = replace(found[-1], last=slot, count=found[-1].count + 1)
             else:
@@ -304,7 +308,7 @@ class Act:
 
     def _weight(self, slot: Slot, state: BaseState, clock: int) -> int:
         """What a base slot adds to the balance of the roll-ups that have it."""
-        if self.windows.is_timed(slot.member):
+        if self.windows.is_timed(slot):
             return 1 if not state.complete and clock >= self.windows.due(slot) else 0
         return -1 if state.complete else 0
 
@@ -313,7 +317,7 @@ def reopen_all(act: Act, slots: Iterable[Slot], reason: str, *, equal: bool, hol
     """Reopen base slots; with `hold`, they stay incomplete until their backfill ends. Raises RefusedFactError."""
     named = dict.fromkeys(slots)
     for slot in named:
-        if act.known.is_folded(slot) and slot not in act.bases:
+        if act.is_folded(slot):
             around = act.windows.fold_slot(slot) or slot
             if not hold or not named.keys() >= {*base_set(act.windows.dataset, around)}:
                 raise RefusedFactError(f"{slot} is too old to be reopened alone: open a backfill of {around}.")

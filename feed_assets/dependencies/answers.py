@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
-from feed_assets.datasets.containment import base_set, base_starts
+from feed_assets.datasets.containment import base_starts, member_children, time_children
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.completeness import NEVER
@@ -66,7 +66,7 @@ def answer(states: SlotStates, slot: Slot) -> Answer:
 
 def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:
     facts, complete, flags = state.facts, state.complete, state.flags
-    basis = states.windows.basis(slot.member)
+    basis = states.windows.basis(slot)
     gap = gaps(facts.spans, states.stream(slot.member)) if facts.spans else 0
     reasons = tuple(f"{states.waivers[each].reason} ({each})" for each in facts.waivers)
     return Answer(
@@ -90,16 +90,14 @@ def _of_base(states: SlotStates, slot: Slot, state: BaseState) -> Answer:
 
 def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
     windows, totals = states.windows, roll_up.totals
-    basis = windows.basis(slot.member)
+    basis = windows.basis(slot)
     flags = totals.shown(basis)
     expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
     waived = tuple(_waivers(states, slot)) if "waived" in flags else ()
     missing, first = 0, tuple[Slot, ...]()
     if not roll_up.complete:
         missing = states.missing(slot, roll_up.balance)
-        first = tuple(
-            islice((each for each in base_set(windows.dataset, slot) if not states.base(each).complete), SHOWN)
-        )
+        first = tuple(islice(_missing(states, slot), SHOWN))
     return Answer(
         slot,
         roll_up.complete,
@@ -114,6 +112,18 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
         waived=waived,
         begun=_moment(roll_up.begun),
     )
+
+
+def _missing(states: SlotStates, slot: Slot) -> Iterator[Slot]:
+    """The base slots of a slot that are not complete, found by way of the incomplete slots in it."""
+    windows = states.windows
+    if windows.is_base(slot):
+        if not states.base(slot).complete:
+            yield slot
+    elif not states.roll_up(slot).complete:
+        of_members = [] if windows.is_member(slot.member) else member_children(windows.dataset, slot)
+        for each in of_members or time_children(windows.dataset, slot):
+            yield from _missing(states, each)
 
 
 def _waivers(states: SlotStates, slot: Slot) -> Iterator[str]:
@@ -146,7 +156,7 @@ def why_missing(states: SlotStates, slot: Slot) -> str:
 
 
 def _why(states: SlotStates, slot: Slot) -> str:
-    state, rule = states.base(slot), states.windows.rule_of(slot.member)
+    state, rule = states.base(slot), states.windows.rule_of(slot)
     facts = state.facts
     if facts.backfill:
         return f"is being backfilled: {facts.backfill}"

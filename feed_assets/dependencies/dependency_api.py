@@ -19,11 +19,12 @@ from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.flow_port import FlowAnswers
 from feed_assets.dependencies.gate import Quality
 from feed_assets.dependencies.http_access import Access, Caller, Verb
-from feed_assets.dependencies.http_answers import SlotSays, slot_says
+from feed_assets.dependencies.http_answers import SlotSays
 from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.recent_events import RecentEvents
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.slot_listing import quality_of, said
 from feed_assets.dependencies.slot_states import SlotStates
 from feed_assets.dependencies.windows import Windows
 from feed_assets.state.store import Store
@@ -67,9 +68,8 @@ class DependencyApi:
         return caller, self.declared(dataset)
 
     def quality(self, slot: Slot) -> Quality:
-        """The quality of a slot: complete slots of a dataset with checks have passed them."""
-        passed = self.declared(slot.dataset).checked and self.states.answer(slot).complete
-        return Quality.PASSED if passed else Quality.UNCHECKED
+        """The quality of a slot."""
+        return quality_of(self.states, slot)
 
     async def asked(self, work: Callable[[], Any]) -> Any:
         """Do `work` in a thread: it asks the database, storage or Dagster."""
@@ -78,12 +78,7 @@ class DependencyApi:
 
     def says(self, slot: Slot) -> SlotSays:
         """All about a slot."""
-        return slot_says(
-            self.states.answer(slot),
-            self.windows(slot.dataset),
-            why=self.states.why(slot),
-            quality=self.quality(slot),
-        )
+        return said(self.states, self.windows(slot.dataset), slot)
 
     def parts(self, slot: Slot) -> list[StoredPart] | None:
         """The parts with records in a base slot; None if the slot takes no parts. Asks the database."""

@@ -25,7 +25,11 @@ class Published(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """What a listing of a base slot shows: records (None: unknown), the number of files, a digest of the content."""
+    """What a listing of a base slot shows: records (None: unknown), the number of files, a digest of the content.
+
+    For a counted slot without parts, `records` is the number of records that are accounted for: landed, quarantined, or
+    dropped as duplicates.
+    """
 
     slot: Slot
     records: int | None

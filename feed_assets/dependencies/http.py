@@ -13,12 +13,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from feed_assets.datasets.instants import instant_of
-from feed_assets.datasets.names import NO_MEMBER
-from feed_assets.datasets.ranges import slots_on
+from feed_assets.datasets.instants import date_of, instant_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.dependency_api import ROOT, DependencyApi
-from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError
+from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.flow_port import Run
 from feed_assets.dependencies.gate import InputState
 from feed_assets.dependencies.http_access import Verb
@@ -43,11 +41,10 @@ from feed_assets.dependencies.http_reports import reporting
 from feed_assets.dependencies.http_requests import GONE, MOST_EVENTS, REFUSALS, Parameter, Query, described, refusing
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_calendar import Shown, slot_calendar
+from feed_assets.dependencies.slot_listing import listed_slots
 from feed_assets.serving.answers import json_answer
 from feed_assets.serving.documents import Endpoint, Operation, Says
 
-MOST_SLOTS: Final = 5_000
-"""The most slots of an answer that says all about each."""
 SHOWN_EVENTS: Final = 50
 """How many events the history of a slot has."""
 FIRST_EVENTS: Final = 100
@@ -125,20 +122,11 @@ def _about_ranges(api: DependencyApi) -> list[Operation]:
         """What is known of each slot of some days. For many slots, ask for the calendar."""
         query = Query(request, parameters)
         _, declared = api.allowed(request, Verb.READ, query.text("dataset"))
-        dataset, grain = declared.dataset, query.grain() or declared.dataset.base
-        first, last = query.days()
-        member = query.optional("member")
-        dataset.branch(member or NO_MEMBER)
-        paths = [each.path for each in dataset.hierarchy.members] if member is None else [member]
+        name, grain, member = declared.dataset.name, query.grain(), query.optional("member")
+        first, last = (date_of(each) for each in query.days())
 
         def work() -> SlotsSay:
-            found: list[SlotSays] = []
-            for path in paths:
-                for each in slots_on(dataset, grain, first, last, path):
-                    if len(found) == MOST_SLOTS:
-                        raise RefusedFactError(f"more than {MOST_SLOTS:,} slots: ask for fewer days, or the calendar.")
-                    found.append(api.says(each))
-            return SlotsSay(found)
+            return SlotsSay(listed_slots(api.states, name, first, last, grain=grain, member=member))
 
         return json_answer(200, await api.asked(work))
 

@@ -164,7 +164,7 @@ class KeptStates:
                         acts = Acts(self, instant, transaction.connection)
                         work(acts)
                         acts.finish()
-                    self._save(transaction, acts, now)
+                    newest = self._save(transaction, acts, now)
                     if record is not None:
                         record(transaction)
                     decided = True
@@ -172,7 +172,9 @@ class KeptStates:
                 if decided:
                     self._forget()
                 raise
-            self._installed(acts)
+            for act in acts.news.values():
+                act.install()
+            self._cursor = newest
         with self.news:
             self.news.notify_all()
 
@@ -203,11 +205,8 @@ class KeptStates:
                 transaction.connection, key, [(slot.member, slot.grain.value, slot.start) for slot in gone]
             )
 
-    def _installed(self, acts: Acts) -> None:
-        for act in acts.news.values():
-            act.install()
-
-    def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> None:
+    def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> int:
+        """Save the changes and their events. Returns the number of the newest event."""
         events: list[NewEvent] = []
         firsts: dict[str, int] = {}
         for name, act in acts.news.items():
@@ -228,8 +227,7 @@ class KeptStates:
         for name in {dataset for dataset, _, _ in acts.parts}:
             stored = [part for (dataset, _, _), part in acts.parts.items() if dataset == name]
             tables.save_parts(connection, (self.base, name), [rows.part_row(each) for each in stored])
-        if events:
-            self._cursor = numbers[-1]
+        return numbers[-1] if events else self._cursor
 
     def _catch_up(self, connection: Any) -> None:
         """Bring memory to the newest event."""

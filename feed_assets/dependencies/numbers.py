@@ -19,7 +19,7 @@ CLOCK_MAY_DIFFER: Final = 600
 
 def take_number(act: Act, number: Number) -> bool:
     """Take what a witness counted; whether it is new. Raises RefusedFactError."""
-    slot, rule = number.slot, act.windows.rule_of(number.slot.member)
+    slot, rule = number.slot, act.windows.rule_of(number.slot)
     if number.records < 0:
         raise RefusedFactError(f"{slot}: {number.witness} says {number.records} records: a count cannot be negative.")
     if number.witness not in rule.witnesses:
@@ -38,7 +38,7 @@ def take_number(act: Act, number: Number) -> bool:
 def take_ends(act: Act, ends: Ends) -> bool:
     """Take the end positions of a slot; whether they are new. The earliest ones count. Raises RefusedFactError."""
     slot, taken = ends.slot, instant_of(ends.taken)
-    rule = act.windows.rule_of(slot.member)
+    rule = act.windows.rule_of(slot)
     earliest = act.windows.end(slot) + rule.grace_seconds
     if taken < earliest:
         raise RefusedFactError(

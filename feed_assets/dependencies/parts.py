@@ -215,7 +215,7 @@ def _check_time(act: Act, part: Part, slot: Slot) -> None:
     facts = act.facts(slot)
     if facts.backfill:
         return
-    if act.known.is_folded(slot) and slot not in act.bases:
+    if act.is_folded(slot):
         raise RefusedFactError(
             f"part {part.id} names {slot}, whose records are no longer kept one by one. Open a backfill of "
             f"{act.windows.fold_slot(slot)}, and report all of its parts again."
@@ -228,7 +228,7 @@ def _check_time(act: Act, part: Part, slot: Slot) -> None:
 
 
 def _check_late(act: Act, slot: Slot, facts: BaseFacts) -> None:
-    rule = act.windows.rule_of(slot.member)
+    rule = act.windows.rule_of(slot)
     before = facts.accounted - facts.late
     if rule.late_share is not None and facts.late * PARTS > before * rule.late_share:
         act.reopen(slot, f"late data: {facts.late} records after {before}")
@@ -250,7 +250,7 @@ def check_member(act: Act, member: str) -> None:
     act.windows.dataset.branch(member)
     if not act.windows.is_member(member):
         raise RefusedFactError(f"{act.windows.dataset.name}: {member} is no member but a level: name one below it.")
-    if (basis := act.windows.rule_of(member).basis) not in {Basis.COUNTED, Basis.COVERED}:
+    if (basis := act.windows.newest_rule(member).basis) not in {Basis.COUNTED, Basis.COVERED}:
         raise RefusedFactError(
             f"{act.windows.dataset.name} {member} has the basis {basis}, which takes no parts and numbers. Declare "
             "counted or covered."

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from typing import Final
 
 from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.grains import Grain
 from feed_assets.dependencies.errors import DependencyError
 
 PARTS: Final = 100_000
@@ -47,7 +48,8 @@ class Rule:
     records; up to `slack` records may be missing in any case. `assumed`: `buffer` has passed since the end of the slot,
     and nothing new came for `quiet`. `covered`: end positions count if they are taken `grace` after the end.
     `late_share` (parts per 100,000 of the accounted records) and `late_parts` limit what may come after completion
-    without a new revision; None: no limit.
+    without a new revision; None: no limit. `since` is the first batch date of the rule: earlier slots are `assumed`, by
+    its buffer, so a rule can be introduced without a past that is never complete.
     """
 
     basis: Basis
@@ -59,6 +61,7 @@ class Rule:
     grace: timedelta = timedelta(0)
     late_share: int | None = None
     late_parts: int | None = None
+    since: date | None = None
     buffer_seconds: int = field(init=False, repr=False, compare=False)
     quiet_seconds: int = field(init=False, repr=False, compare=False)
     grace_seconds: int = field(init=False, repr=False, compare=False)
@@ -99,6 +102,11 @@ class Declared:
             raise DependencyError(
                 f"{self.dataset.name} has rules for {', '.join(unknown)}, which are no members. Its members are "
                 f"{', '.join(sorted(members)[:10])}."
+            )
+        coarse = not self.dataset.base.seconds and self.dataset.base is not Grain.DAY
+        if coarse and any(rule.since for rule in (self.rule, *self.rules.values())):
+            raise DependencyError(
+                f"{self.dataset.name} has slots of a {self.dataset.base}, whose rule has no `since`: leave it out."
             )
 
     def rule_of(self, member: str) -> Rule:

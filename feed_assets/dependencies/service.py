@@ -62,12 +62,13 @@ class Dependencies:
     def listed(self, facts: Sequence[Listed], *, now: datetime) -> None:
         """Say what a listing of raw data shows. Repeated facts change nothing.
 
-        New content does not reopen a complete slot: `reopen` does, where the limit for late data is passed.
+        New content does not reopen a complete slot: `reopen` does, where the limit for late data is passed. Counted
+        members may be listed instead of reported in parts: `records` is then how many are accounted for.
         """
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED), fact)
+                take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED, Basis.COUNTED), fact)
 
         self._kept.change(now, work)
 
@@ -153,7 +154,7 @@ class Dependencies:
         def work(acts: Acts) -> None:
             for each in named:
                 act = acts.of(each.dataset)
-                for slot in base_set(act.windows.dataset, each):
+                for slot in _kept_bases(act, each):
                     if act.facts(slot).backfill:
                         act.set_facts(slot, act.facts(slot)._replace(backfill=""))
                         if equal_to:
@@ -178,7 +179,7 @@ class Dependencies:
                 for each in mine:
                     details = {"member": each.member, "slot": str(each), "reason": reason, "by": by, "id": id_}
                     act.notes.append(("waived", details))
-                    for slot in base_set(act.windows.dataset, each):
+                    for slot in _kept_bases(act, each):
                         facts = act.facts(slot)
                         act.set_facts(slot, facts._replace(waivers=tuple(sorted({*facts.waivers, id_}))))
 
@@ -200,7 +201,7 @@ class Dependencies:
                 for each in waiver.slots:
                     details = {"member": each.member, "slot": str(each), "reason": reason, "by": by, "id": id_}
                     act.notes.append(("unwaived", details))
-                    for slot in base_set(act.windows.dataset, each):
+                    for slot in _kept_bases(act, each):
                         facts = act.facts(slot)
                         left = tuple(one for one in facts.waivers if one != id_)
                         act.set_facts(slot, facts._replace(waivers=left))
@@ -233,17 +234,15 @@ class Dependencies:
         self._kept.refresh()
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """The first events of this base after a number, in order. Raises EventsGoneError if some are deleted."""
+        """The first events of this base after a number, in order. Raises EventsGoneError if some are gone."""
         store, found = self._kept.store, list[Event]()
         while len(found) < limit:
             read = store.events(after, log=LOG, limit=_AT_ONCE)
-            if read and read[0].sequence != after + 1:
-                with store.reading() as connection:
-                    newest = newest_number(connection, LOG)
+            if (read and read[0].sequence != after + 1) or (not read and after > self.newest()):
                 raise EventsGoneError(
-                    f"The events after {after} are deleted: {read[0].sequence} is the first that is kept. Look at the "
-                    f"answers, and go on after {newest}.",
-                    newest,
+                    f"The event after {after} is not in the log: it was deleted, or the database was lost. Look at the "
+                    f"answers, and go on after {self.newest()}.",
+                    self.newest(),
                 )
             found += [each for each in read if each.details.get("base") == self._kept.base]
             if len(read) < _AT_ONCE:
@@ -278,9 +277,19 @@ def _act_of_base(acts: Acts, slot: Slot, *bases: Basis) -> Act:
         raise RefusedFactError(
             f"{slot} is no base slot: {slot.dataset} takes facts about its members by {act.windows.base}."
         )
-    if (other := act.windows.rule_of(slot.member).basis) not in bases:
+    if act.is_folded(slot):
+        raise RefusedFactError(
+            f"{slot} is old, and its facts are no longer kept one by one. Open a backfill of "
+            f"{act.windows.fold_slot(slot)} first."
+        )
+    if (other := act.windows.rule_of(slot).basis) not in bases:
         raise RefusedFactError(f"{slot} has the basis {other}, so it takes no facts of the basis {bases[0]}.")
     return act
+
+
+def _kept_bases(act: Act, slot: Slot) -> Iterable[Slot]:
+    """The base slots of a slot, without those whose states are no longer kept: these are complete."""
+    return (each for each in base_set(act.windows.dataset, slot) if not act.is_folded(each))
 
 
 def _take_number(acts: Acts, number: Number | Ends) -> Outcome:

@@ -108,7 +108,7 @@ def slot_calendar(
     for row, (path, slots) in enumerate(rows.items()):
         letters = [NO_SLOT] * len(columns)
         under_way = progress(slots)
-        for slot, known in zip(slots, _known(states, path, slots, clock), strict=True):
+        for slot, known in zip(slots, _known(states, slots, clock), strict=True):
             found = under_way.get(slot) if under_way else None
             letters[places[slot.start]] = letter(
                 known, found, quality(slot) if known.complete else Quality.UNCHECKED, ended=end(slot) <= clock
@@ -160,18 +160,18 @@ def _rows(dataset: Dataset, grain: Grain, first: int, last: int, member: str | N
     return rows
 
 
-def _known(states: SlotStates, path: str, slots: Sequence[Slot], clock: int) -> Iterator[Known]:
+def _known(states: SlotStates, slots: Sequence[Slot], clock: int) -> Iterator[Known]:
     """What is known of slots of one path and grain, without the numbers that an answer has."""
     windows, bases = states.windows, states.bases
     if not slots or not windows.is_base(slots[0]):
-        basis = windows.basis(path)
         for slot in slots:
             roll_up = states.roll_up(slot)
-            yield Known(roll_up.complete, roll_up.revision, roll_up.totals.shown(basis) if roll_up.complete else ())
+            flags = roll_up.totals.shown(windows.basis(slot)) if roll_up.complete else ()
+            yield Known(roll_up.complete, roll_up.revision, flags)
         return
     # Most slots of raw data have no state of their own: their time alone says what they are.
-    plain = windows.is_timed(path) and slots[0].grain.seconds
-    wait, kept = windows.rule_of(path).buffer_seconds + slots[0].grain.seconds, clock - BASES_KEPT
+    plain = slots[0].grain.seconds and windows.is_timed(slots[-1])
+    wait, kept = windows.rule_of(slots[-1]).buffer_seconds + slots[0].grain.seconds, clock - BASES_KEPT
     for slot in slots:
         if plain and slot.start > kept and slot not in bases:
             yield _EMPTY if slot.start + wait <= states.clock else _NOTHING

@@ -151,7 +151,7 @@ class SlotStates:
 
     def verdict(self, slot: Slot, facts: BaseFacts, clock: int, lookup: Lookup | None = None) -> Verdict:
         """What the rule says of a base slot. `lookup` has other streams than those that are known."""
-        windows, rule = self.windows, self.windows.rule_of(slot.member)
+        windows, rule = self.windows, self.windows.rule_of(slot)
         waits = drops = 0
         if rule.basis is Basis.COVERED:
             find = lookup or self.stream(slot.member)
@@ -247,7 +247,7 @@ class SlotStates:
     def _check_at(self, slot: Slot) -> int | None:
         """When time may complete a base slot with facts, or makes it a missing one of its roll-ups; None: never."""
         state = self.bases[slot]
-        if self.windows.is_timed(slot.member) and self.clock < (due := self.windows.due(slot)):
+        if self.windows.is_timed(slot) and self.clock < (due := self.windows.due(slot)):
             return due
         return None if state.complete else self.verdict(slot, state.facts, self.clock).check_at
 
@@ -259,7 +259,7 @@ class SlotStates:
     def _without_facts(self, slot: Slot) -> BaseState:
         if revision := self._fold(slot):
             return BaseState(revision=revision, content=revision, complete=True, flags=("folded",))
-        if self.windows.is_timed(slot.member) and self.clock >= self.windows.due(slot):
+        if self.windows.is_timed(slot) and self.clock >= self.windows.due(slot):
             flags = self.verdict(slot, NO_FACTS, self.clock).flags
             return BaseState(revision=1, content=1, complete=True, flags=flags)
         return BaseState()

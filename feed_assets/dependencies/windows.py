@@ -1,16 +1,19 @@
 """When the slots of a dataset end and are due, by its calendars and rules; and the next time something is due.
 
-Not here: what is complete (`slot_states`). A member is *timed* if its basis is `assumed`: its slots become complete by
+Not here: what is complete (`slot_states`). A base slot is *timed* if its basis is `assumed`: it becomes complete by
 time alone, without any fact. All times are instants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from feed_assets.datasets.containment import ancestors, base_starts
 from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.instants import FIRST_DAY, LAST_DAY, day_of
 from feed_assets.datasets.members import Member
 from feed_assets.datasets.ranges import member_starts, slots_between
 from feed_assets.datasets.slots import Slot
@@ -21,6 +24,38 @@ _KEPT = 16_384
 HOUR_SECONDS = Grain.HOUR.seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A member with its rules. Its slots before the day `until` are timed: `assumed` is their rule."""
+
+    member: Member
+    rule: Rule
+    assumed: Rule
+    until: int
+
+    @classmethod
+    def of(cls, member: Member, rule: Rule) -> Leaf:
+        """A member whose base slots have this rule."""
+        assumed = Rule(Basis.ASSUMED, buffer=rule.buffer, quiet=rule.quiet)
+        if rule.basis is Basis.ASSUMED:
+            return cls(member, rule, rule, LAST_DAY + 1)
+        return cls(member, rule, assumed, day_of(rule.since) if rule.since else FIRST_DAY)
+
+    @property
+    def has_timed(self) -> bool:
+        """Whether some of its slots are timed."""
+        return self.until > self.member.first_day
+
+    @property
+    def until_instant(self) -> int:
+        """The first instant after its timed slots."""
+        return self.member.calendar.days.begins(self.until)
+
+    def is_timed(self, start: int, grain: Grain) -> bool:
+        """Whether a base slot is timed, by its start."""
+        return start < (self.until_instant if grain.seconds else self.until)
+
+
 class Windows:
     """The windows of the slots of one declared dataset."""
 
@@ -28,18 +63,10 @@ class Windows:
         self.declared = declared
         self.dataset = declared.dataset
         self.base = declared.dataset.base
-        self._members = {member.path: member for member in self.dataset.hierarchy.members}
-        self._timed = {
-            path: rule.buffer_seconds for path in self._members if (rule := self.rule_of(path)).basis is Basis.ASSUMED
-        }
-        self._buffers = {
-            path: [self._timed[leaf.path] for leaf in self.dataset.hierarchy.leaves(path) if leaf.path in self._timed]
-            for path in self.dataset.hierarchy
-        }
-        self._bases = {
-            path: weakest(frozenset(self.rule_of(leaf.path).basis for leaf in self.dataset.hierarchy.leaves(path)))
-            for path in self.dataset.hierarchy
-        }
+        members = self.dataset.hierarchy.members
+        self._leaves = {each.path: Leaf.of(each, declared.rule_of(each.path)) for each in members}
+        self._timed = {path: leaf for path, leaf in self._leaves.items() if leaf.has_timed}
+        self._needs_facts = any(leaf.rule.basis is not Basis.ASSUMED for leaf in self._leaves.values())
         self._fold_grain = next((each for each in self.dataset.grains if not 0 < each.seconds < HOUR_SECONDS), None)
         self.ancestors = lru_cache(_KEPT)(self._ancestors)
         """All slots that contain a slot, finest first."""
@@ -47,35 +74,39 @@ class Windows:
         """When the last timed base slot in a slot has ended and its buffer has passed; NEVER, long ago, without any."""
         self.untimed = lru_cache(_KEPT)(self._untimed)
         """How many base slots of a slot need facts."""
+        self.basis = lru_cache(_KEPT)(self._basis)
+        """The basis of a slot: the weakest of its base slots'."""
 
-    def rule_of(self, member: str) -> Rule:
-        """The rule of a member's base slots."""
-        return self.declared.rule_of(member)
+    def rule_of(self, slot: Slot) -> Rule:
+        """The rule of a base slot."""
+        leaf = self._leaves[slot.member]
+        return leaf.assumed if leaf.is_timed(slot.start, slot.grain) else leaf.rule
 
-    def basis(self, path: str) -> Basis:
-        """The basis of slots at a path: the weakest of its members'."""
-        return self._bases[path]
+    def newest_rule(self, member: str) -> Rule:
+        """The rule of a member's newest base slots."""
+        return self._leaves[member].rule
 
-    def is_timed(self, member: str) -> bool:
-        """Whether a member's slots become complete by time alone."""
-        return member in self._timed
+    def is_timed(self, slot: Slot) -> bool:
+        """Whether a base slot becomes complete by time alone."""
+        leaf = self._timed.get(slot.member)
+        return leaf is not None and leaf.is_timed(slot.start, slot.grain)
 
     @property
     def takes_parts(self) -> bool:
         """Whether some member has a basis with parts, whose states are deleted when they are old."""
-        return any(self.rule_of(path).basis in {Basis.COUNTED, Basis.COVERED} for path in self._members)
+        return any(leaf.rule.basis in {Basis.COUNTED, Basis.COVERED} for leaf in self._leaves.values())
 
     def is_member(self, path: str) -> bool:
         """Whether a path is a member, not a level above."""
-        return path in self._members
+        return path in self._leaves
 
     def is_base(self, slot: Slot) -> bool:
         """Whether a slot is a base slot: of a member, at the base grain."""
-        return slot.grain is self.base and slot.member in self._members
+        return slot.grain is self.base and slot.member in self._leaves
 
     def is_holiday(self, slot: Slot) -> bool:
         """Whether nothing is delivered in a base slot."""
-        calendar = self._members[slot.member].calendar
+        calendar = self._leaves[slot.member].member.calendar
         return bool(calendar.holidays) and self.dataset.is_holiday(slot)
 
     def end(self, slot: Slot) -> int:
@@ -93,29 +124,35 @@ class Windows:
         return next((each for each in self.ancestors(slot) if each[1:3] == (slot.member, self._fold_grain)), None)
 
     def _due(self, slot: Slot) -> int:
+        found = [NEVER]
         if slot.grain.seconds:
-            leaves = self.dataset.branch(slot.member).leaves
             end = slot.start + slot.grain.seconds
-            buffers = (
-                self._timed[leaf.path]
-                for leaf in leaves
-                if leaf.path in self._timed and leaf.begin <= slot.start < leaf.end
-            )
-            return max((end + buffer for buffer in buffers), default=NEVER)
-        return max(
-            (
-                member.calendar.days.begins(last + 1) + self._timed[member.path]
-                for member, _, last in self.dataset.member_dates(slot)
-                if member.path in self._timed
-            ),
-            default=NEVER,
-        )
+            for leaf in self._timed_below(slot.member):
+                here = leaf.member.begin <= slot.start < min(leaf.member.end, leaf.until_instant)
+                found += [end + leaf.assumed.buffer_seconds] * here
+            return max(found)
+        for member, first, last in self.dataset.member_dates(slot):
+            leaf = self._leaves[member.path]
+            if first < leaf.until:
+                end = member.calendar.days.begins(min(last + 1, leaf.until))
+                found.append(end + leaf.assumed.buffer_seconds)
+        return max(found)
 
     def _untimed(self, slot: Slot) -> int:
-        if len(self._timed) == len(self._members):
+        if not self._needs_facts:
             return 0
         found = base_starts(self.dataset, slot)
-        return sum(len(starts) for member, starts in found if member not in self._timed)
+        return sum(len(starts) - self._timed_among(member, starts) for member, starts in found)
+
+    def _basis(self, slot: Slot) -> Basis:
+        if self.is_base(slot):
+            return self.rule_of(slot).basis
+        bases = set()
+        for member, starts in base_starts(self.dataset, slot):
+            timed = self._timed_among(member, starts)
+            bases |= {Basis.ASSUMED} if timed else set()
+            bases |= {self._leaves[member].rule.basis} if timed < len(starts) else set()
+        return weakest(frozenset(bases))
 
     def not_due(self, slot: Slot, clock: int) -> int:
         """How many timed base slots of a slot are not due yet."""
@@ -123,17 +160,19 @@ class Windows:
             return 0
         count = 0
         for member, starts in base_starts(self.dataset, slot):
-            if member in self._timed:
-                last = clock - self._timed[member]
-                count += sum(1 for start in starts if self._base_end(member, start) > last)
+            if (leaf := self._timed.get(member)) is not None:
+                last = clock - leaf.assumed.buffer_seconds
+                timed = starts[: self._timed_among(member, starts)]
+                count += sum(1 for start in timed if self._base_end(leaf.member, start) > last)
         return count
 
     def became_due(self, path: str, grain: Grain, after: int, until: int) -> Iterator[Slot]:
         """The slots of a grain at a path whose last timed base slot became due after one time, up to another."""
-        buffers = self._buffers[path]
+        leaves = self._timed_below(path)
         branch = self.dataset.branch(path)
-        if not buffers or (grain.seconds and grain not in branch.phases):
+        if not leaves or (grain.seconds and grain not in branch.phases):
             return
+        buffers = [leaf.assumed.buffer_seconds for leaf in leaves]
         begin, end = max(after - max(buffers), branch.begin), min(until - min(buffers) + 1, branch.end)
         if begin >= end:
             return
@@ -143,43 +182,58 @@ class Windows:
 
     def holidays_ended(self, after: int, until: int) -> Iterator[Slot]:
         """The base slots on holidays of members that need facts, which ended after one time, up to another."""
-        for path, member in self._members.items():
-            if path in self._timed:
+        for path, leaf in self._leaves.items():
+            if leaf.rule.basis is Basis.ASSUMED or not (self.base.seconds or self.base is Grain.DAY):
                 continue
-            for holiday in sorted(member.calendar.holiday_days()):
-                if member.dates_in(holiday, holiday) is None:
+            for holiday in sorted(leaf.member.calendar.holiday_days()):
+                if holiday < leaf.until or leaf.member.dates_in(holiday, holiday) is None:
                     continue
-                if self.base.seconds or self.base is Grain.DAY:
-                    for start in member_starts(member, self.base, holiday, holiday):
-                        slot = Slot(self.dataset.name, path, self.base, start)
-                        if after < self.end(slot) <= until:
-                            yield slot
+                for start in member_starts(leaf.member, self.base, holiday, holiday):
+                    slot = Slot(self.dataset.name, path, self.base, start)
+                    if after < self.end(slot) <= until:
+                        yield slot
 
     def next_due(self, clock: int) -> int | None:
         """The first time after `clock` at which some slot becomes due by time alone; None: never again."""
-        found = [
-            due
-            for path, member in self._members.items()
-            if (path in self._timed or member.calendar.holidays)
-            and (due := self._next_due(member, clock, self._timed.get(path, 0))) is not None
-        ]
+        found = [due for leaf in self._leaves.values() if (due := self._next_due(leaf, clock)) is not None]
         return min(found, default=None)
 
-    def _next_due(self, member: Member, clock: int, buffer: int) -> int | None:
-        last = max(clock - buffer, member.begin)
-        if last >= member.end:
+    def _next_due(self, leaf: Leaf, clock: int) -> int | None:
+        """When the next timed slot of a member is due, or the next slot ends that may be a holiday without facts."""
+        found = []
+        if leaf.has_timed and (end := self._next_end(leaf, clock - leaf.assumed.buffer_seconds)) is not None:
+            found.append(end + leaf.assumed.buffer_seconds)
+        if leaf.rule.basis is not Basis.ASSUMED and leaf.member.calendar.holidays:
+            found += [end for end in [self._next_end(leaf, clock, timed=False)] if end is not None]
+        return min(found, default=None)
+
+    def _next_end(self, leaf: Leaf, after: int, *, timed: bool = True) -> int | None:
+        """The end of the first base slot of a member that ends after a time; None without any."""
+        member = leaf.member
+        instant = max(after, member.begin)
+        if instant >= (min(member.end, leaf.until_instant) if timed else member.end):
             return None
         if self.base.seconds:
             phase = self.dataset.branch(member.path).phases[self.base]
-            return last - (last - phase) % self.base.seconds + self.base.seconds + buffer
-        slot = self.dataset.slot_at(last, self.base, member.path)
-        return self.end(slot) + buffer
+            return instant - (instant - phase) % self.base.seconds + self.base.seconds
+        return self.end(self.dataset.slot_at(instant, self.base, member.path))
 
-    def _base_end(self, member: str, start: int) -> int:
+    def _timed_below(self, path: str) -> list[Leaf]:
+        """The members at or below a path that have timed slots."""
+        leaves = (self._leaves[member.path] for member in self.dataset.branch(path).leaves)
+        return [leaf for leaf in leaves if leaf.has_timed]
+
+    def _timed_among(self, member: str, starts: Sequence[int]) -> int:
+        """How many of a member's base slots, in order of time, are timed."""
+        leaf = self._timed.get(member)
+        if leaf is None:
+            return 0
+        return bisect_left(starts, leaf.until_instant if self.base.seconds else leaf.until)
+
+    def _base_end(self, member: Member, start: int) -> int:
         if self.base.seconds:
             return start + self.base.seconds
-        days = self._members[member].calendar.days
-        return days.begins(min(moved(self.base, start, 1) - 1, self._members[member].last_day) + 1)
+        return member.calendar.days.begins(min(moved(self.base, start, 1) - 1, member.last_day) + 1)
 
     def _ancestors(self, slot: Slot) -> tuple[Slot, ...]:
         order = self.dataset.grains.index

@@ -73,10 +73,7 @@ class ProjectFlows:
 
     def reads(self, dataset: str) -> Sequence[str]:
         """See `FlowAnswers.reads`."""
-        if not self.flows.triggered(dataset):
-            return ()
-        node = self.flows.feeds.feeds[dataset]
-        return [each for each in (*raw_datasets(node), *node.upstream) if each in self.flows.datasets]
+        return self.flows.reads(dataset) if self.flows.triggered(dataset) else ()
 
     def dataset_of(self, flow: str) -> str:
         """See `FlowAnswers.dataset_of`."""

@@ -95,6 +95,11 @@ class Flows:
         """Whether the gate asks about this feed: a flow, or an input of one."""
         return location in self.datasets
 
+    def reads(self, location: str) -> list[str]:
+        """The datasets of which a feed is made, as far as they have slots."""
+        node = self.feeds.feeds[location]
+        return [each for each in (*raw_datasets(node), *node.upstream) if each in self.datasets]
+
     def states(self, store: Store, board: Blackboard) -> Dependencies:
         """What is known of the slots of these datasets. A process keeps it in memory."""
         url, base = str(store.url), board.uri("")

@@ -27,6 +27,7 @@ from feed_assets_tests.benchmarks import (
     receiving,
     sensor_ticks,
     sizes,
+    slots,
     storages,
     warehouse,
 )
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "latest": latest_update.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,
+    "slots": slots.measure,
     "warehouse": warehouse.measure,
     "demo": commands.measure_demo,
     "test": commands.measure_tests,

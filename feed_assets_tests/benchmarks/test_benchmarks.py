@@ -13,14 +13,14 @@ def test_quick_measurements_are_shown_and_written_with_the_machine_they_are_of(t
     monkeypatch.chdir(tmp_path)
 
     result = CliRunner().invoke(
-        main, ["--quick", *(f"--only={name}" for name in ("latest", "ticks", "sizes"))], catch_exceptions=False
+        main, ["--quick", *(f"--only={name}" for name in ("latest", "ticks", "sizes", "slots"))], catch_exceptions=False
     )
 
     assert result.exit_code == 0
     written = json.loads((tmp_path / "benchmarks.json").read_text())
     assert written["quick"] is True
     assert written["machine"]["cores"] >= 1
-    assert list(written["benchmarks"]) == ["latest", "ticks", "sizes"]
+    assert list(written["benchmarks"]) == ["latest", "ticks", "sizes", "slots"]
     for name, benchmark in written["benchmarks"].items():
         assert f"{name}: {benchmark['title']}" in result.output
         assert benchmark["rows"]

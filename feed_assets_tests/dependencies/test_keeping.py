@@ -52,6 +52,8 @@ def test_folding_changes_no_answer_about_hours_and_coarser_slots(database: str) 
     (outcome,) = dependencies.report([late], now=LATER)
     assert outcome.status is Status.REFUSED
     assert "no longer kept one by one. Open a backfill of raw/foo a hour 2026-11-27T15:00Z" in outcome.message
+    (outcome,) = dependencies.expect([Number("source", ten, 7)], now=LATER)
+    assert "its facts are no longer kept one by one" in outcome.message
     with pytest.raises(RefusedFactError, match="is too old to be reopened alone: open a backfill of raw/foo a hour"):
         dependencies.reopen([ten], reason="bots", hold=True, now=LATER)
     with pytest.raises(RefusedFactError, match="is too old to be reopened alone"):
@@ -167,3 +169,26 @@ def test_several_writers_and_a_slow_reader_agree_and_no_event_is_missing_or_doub
         each.refresh()
         assert [each.answer(slot) for slot in slots] == [fresh.answer(slot) for slot in slots]
     assert all(fresh.answer(slot).accounted in {0, 10} for slot in hours)
+
+
+def test_a_rule_that_was_introduced_later_leaves_the_past_as_it_was(database: str) -> None:
+    day, before = raw("a", "b").dataset.slot("2026-11-27"), raw("a", "b").dataset.slot("2026-11-26")
+    old = service(database, raw("a", "b"))
+    old.tick(at("2026-11-27T12:00"))
+    hour = old.datasets["raw/ads"].dataset.slot("2026-11-26T15", "b")
+    old.reopen([hour], reason="late data", now=at("2026-11-27T12:00"))
+    counted = Rule(Basis.COUNTED, ("control",), buffer=timedelta(hours=3), since=date(2026, 11, 27))
+
+    new = service(database, raw("a", "b", b=counted))
+    assert (new.answer(before).complete, new.answer(before).revision) == (True, 2)
+    assert (new.answer(before).basis, new.answer(hour).basis) == (Basis.ASSUMED, Basis.ASSUMED)
+    new.tick(at("2026-11-28T04:00"))
+    assert (new.answer(day).complete, new.answer(day).missing) == (False, 24)
+    mine = new.datasets["raw/ads"].dataset.slot("2026-11-27T00", "b")
+    assert new.answer(mine).basis is Basis.COUNTED
+    new.reopen([before], reason="late data", now=at("2026-11-28T04:00"))
+    assert (new.answer(before).complete, new.answer(before).revision) == (True, 3)
+    hours = [mine._replace(start=mine.start + 3600 * number) for number in range(24)]
+    new.expect([Number("control", slot, 0) for slot in hours], now=at("2026-11-28T04:00"))
+    assert new.answer(day).complete
+    assert new.answer(before._replace(grain=Grain.WEEK, start=20_780)).missing == 2 * 2 * 24 - 1

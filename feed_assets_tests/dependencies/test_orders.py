@@ -64,7 +64,7 @@ def test_all_orders_of_duplicate_overlap_gap_replacement_and_revision_give_one_a
     told = Told(windows)
     if not any(isinstance(fact, Tick) for fact in facts):
         told.take(Tick(NOW))
-    expected = accounts(windows.rule_of("-"), [Tick(NOW), *facts])
+    expected = accounts(windows.newest_rule("-"), [Tick(NOW), *facts])
     answers = {tuple(checked(each, expected).answers()) for each in in_all_orders(told, facts)}
 
     assert len(answers) == 1

@@ -10,10 +10,10 @@ import pytest
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import RefusedFactError
-from feed_assets.dependencies.facts import Number, Part, Status
-from feed_assets.dependencies.rules import Basis, Declared
+from feed_assets.dependencies.facts import Listed, Number, Part, Status
+from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets_tests.dependencies.datasets import at, service, told, topic
+from feed_assets_tests.dependencies.datasets import at, raw, service, told, topic
 
 NOW = at("2026-11-27T16:09")
 STATUSES = {"accepted": Status.ACCEPTED, "known": Status.KNOWN, "refused": Status.REFUSED}
@@ -182,6 +182,20 @@ def test_zero_of_zero_is_complete_and_a_slot_is_not_before_its_end(database: str
     assert not dependencies.answer(five(foo, "16:05")).complete
     dependencies.tick(NOW + timedelta(minutes=1))
     assert dependencies.answer(five(foo, "16:05")).complete
+
+
+def test_a_counted_source_may_be_listed_and_lacks_the_records_of_its_late_file(database: str) -> None:
+    ads = raw("a", a=Rule(Basis.COUNTED, ("counts",)))
+    dependencies = service(database, ads)
+    hour, later = ads.dataset.slot("2026-11-27T15", "a"), at("2026-11-27T20:00")
+    dependencies.expect([Number("counts", hour, 1000)], now=later)
+    dependencies.listed([Listed(hour, 900, 1, "one")], now=later)
+    assert dependencies.why(hour) == "has 900 of 1,000 records, 90.000 %"
+    assert dependencies.why(hour._replace(member="-")).endswith("has 900 of 1,000 records, 90.000 %")
+    dependencies.listed([Listed(hour, 1000, 2, "two")], now=later)
+    assert (dependencies.answer(hour).complete, dependencies.answer(hour).revision) == (True, 1)
+    dependencies.listed([Listed(hour, 500, 1, "three")], now=later)
+    assert (dependencies.answer(hour).complete, dependencies.answer(hour).revision) == (False, 2)
 
 
 def test_a_revised_number_reopens_a_slot_whose_rule_fails_and_only_then(database: str) -> None:

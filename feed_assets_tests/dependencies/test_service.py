@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 
 from feed_assets.datasets.errors import SlotError
+from feed_assets.datasets.grains import Grain
 from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
 from feed_assets.dependencies.facts import Listed, Published
-from feed_assets_tests.dependencies.datasets import at, feed, raw, service, told
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.state.address import StoreError
+from feed_assets.state.event_log import MAIN
+from feed_assets.state.store import Store, Transaction
+from feed_assets_tests.dependencies.datasets import BASE, at, feed, raw, service, told
 
 NOW = at("2026-11-28T12:00")
 
@@ -38,6 +45,41 @@ def test_an_update_in_force_completes_its_day_and_another_one_reopens_it(databas
         "completed - day 2026-11-27 r2",
         "reopened - day 2026-11-27 r3",
     ]
+
+
+def test_an_invalid_update_that_comes_back_with_equal_content_keeps_the_content(database: str) -> None:
+    clean = feed()
+    slot = clean.dataset.slot("2026-11-27")
+    dependencies = service(database, clean)
+    for update in ("1", None, "2"):
+        dependencies.published([Published(slot, update, "abc" if update else "")], now=NOW)
+    answer = dependencies.answer(slot)
+    assert (answer.complete, answer.revision, answer.content) == (True, 2, 1)
+
+
+def test_the_backfill_of_a_feed_ends_with_its_next_update(database: str) -> None:
+    clean = feed()
+    slot = clean.dataset.slot("2026-11-27")
+    dependencies = service(database, clean)
+    dependencies.published([Published(slot, "1")], now=NOW)
+    dependencies.reopen([slot], reason="bots", hold=True, now=NOW)
+    dependencies.published([Published(slot, "1")], now=NOW)
+    assert (dependencies.answer(slot).complete, dependencies.answer(slot).flags) == (False, ("backfill",))
+    assert dependencies.why(slot) == "is being backfilled: bots"
+    dependencies.published([Published(slot, "2")], now=NOW)
+    answer = dependencies.answer(slot)
+    assert (answer.complete, answer.revision, answer.content, answer.begun) == (True, 2, 2, NOW)
+
+
+def test_a_feed_without_partitions_is_one_slot(database: str) -> None:
+    partners = feed("partners/v1.0", Grain.WHOLE)
+    dependencies = service(database, partners)
+    slot = partners.dataset.slot("-")
+    assert not dependencies.answer(slot).complete
+    dependencies.published([Published(slot, "1")], now=NOW)
+    dependencies.tick(NOW)
+    assert dependencies.answer(slot).complete
+    assert dependencies.events()[0].details["first"] == "-"
 
 
 def test_a_week_of_a_feed_completes_with_its_last_day_and_reopens_once(database: str) -> None:
@@ -221,3 +263,52 @@ def test_a_reader_who_comes_too_late_is_told_where_to_go_on(database: str) -> No
     with pytest.raises(EventsGoneError) as error:
         dependencies.events(1)
     assert error.value.newest > newest
+    with pytest.raises(EventsGoneError, match="The event after 100000 is not in the log"):
+        dependencies.events(100_000)
+
+
+class LosesAnswers(Store):
+    """A store whose next commit arrives, and whose answer is lost."""
+
+    loses = False
+
+    @contextmanager
+    def writing(self, log: str = MAIN) -> Iterator[Transaction]:
+        with super().writing(log) as transaction:
+            yield transaction
+        if self.loses:
+            self.loses = False
+            raise StoreError("the connection is lost")
+
+
+def test_after_a_commit_whose_answer_was_lost_memory_is_what_the_database_says(database: str) -> None:
+    clean = feed()
+    day, other = clean.dataset.slot("2026-11-27"), clean.dataset.slot("2026-11-26")
+    store = LosesAnswers(database)
+    dependencies = Dependencies(store, BASE, {clean.dataset.name: clean})
+    dependencies.published([Published(other, "1")], now=NOW)
+    store.loses = True
+    with pytest.raises(StoreError, match="the connection is lost"):
+        dependencies.published([Published(day, "1")], now=NOW)
+
+    assert dependencies.answer(day).complete
+    dependencies.published([Published(day, "1")], now=NOW)
+    assert told(dependencies) == ["completed - day 2026-11-26 r1", "completed - day 2026-11-27 r1"]
+    assert dependencies.answer(other) == service(database, clean).answer(other)
+
+
+def test_events_that_others_wrote_after_a_rolled_back_transaction_are_not_skipped(database: str) -> None:
+    clean = feed()
+    day, other = clean.dataset.slot("2026-11-27"), clean.dataset.slot("2026-11-26")
+    dependencies = service(database, clean)
+    dependencies.published([Published(other, "1")], now=NOW)
+
+    def fail(_: object) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        dependencies.reopen([other], reason="bots", now=NOW, record=fail)
+    service(database, clean).published([Published(day, "1")], now=NOW)
+    dependencies.refresh()
+    assert dependencies.answer(day).complete
+    assert dependencies.answer(other).revision == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from feed_assets_tests.servers.debian import libraries, unpacked
 from feed_assets_tests.servers.server import MissingServerError
 
-PACKAGES = ("chromium", "fonts-dejavu-core", "fontconfig-config")
+PACKAGES = ("chromium", "fonts-dejavu-core")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,9 @@ def chromium() -> Chromium:
     program = root / "usr/lib/chromium/chromium"
     if not program.exists():
         raise MissingServerError("the package chromium of this Linux has no program: install Chromium")
-    fonts = root / "etc/fonts"
-    settings = fonts / "unpacked.conf"
+    settings = root / "fonts.conf"
     settings.write_text(
-        f'<?xml version="1.0"?><fontconfig><dir>{root / "usr/share/fonts"}</dir>'
+        f'<?xml version="1.0"?><fontconfig><dir>/usr/share/fonts</dir><dir>{root / "usr/share/fonts"}</dir>'
         f"<cachedir>{root / 'font-cache'}</cachedir></fontconfig>",
         encoding="utf-8",
     )
