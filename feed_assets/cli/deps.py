@@ -136,7 +136,7 @@ def slots(
                 each.start,
                 MARKS[each.complete],
                 each.revision,
-                each.accounted,
+                each.accounted if each.accounted or each.expected is not None else None,
                 each.expected,
                 ", ".join(each.flags) or None,
                 each.why or None,

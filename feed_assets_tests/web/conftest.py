@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -36,13 +37,20 @@ def browser() -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def shop_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the service of the command line, over a shop whose assets have triggers."""
+def shop_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The base of a shop whose assets have triggers; its Dagster home is beside it."""
     directory = tmp_path_factory.mktemp("gated-shop")
     sources = write_sources(directory / "sources", SHOP_ADS, SHOP_CLICKS)
     home = directory / "home"
     home.mkdir()
     with dg.instance_for_test(temp_dir=str(home)) as instance:
         fill(Installation(settings_below(directory / "base", sources), instance))
-    with serving(environment(directory / "base", home), directory) as url:
+    return directory / "base"
+
+
+@pytest.fixture(scope="session")
+def shop_url(shop_base: Path) -> Iterator[str]:
+    """The address of the service of the command line over this shop."""
+    directory = shop_base.parent
+    with serving(environment(shop_base, directory / "home"), directory) as url:
         yield url
