@@ -48,6 +48,7 @@ OF_EVERY_PROJECT: Final[Mapping[str, LazyCommand]] = {
     "poll": _ours("poll", "Fetch new files from the places of partners, and land them."),
     "backfill": _ours("backfill", "Compute many days with one Spark."),
     "deps": _ours("deps", "What is complete and good, and what may therefore start."),
+    "serve": _ours("serve", "A page on what is complete and what waits, and its API."),
     "explain": _ours("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
     "late": _ours("late", "What came late: days by source, growth, decision, last re-run."),
     "feeds": _ours("feeds", "Every feed below a base: partitions, latest update, state."),

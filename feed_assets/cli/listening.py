@@ -1,10 +1,36 @@
-"""Why a server cannot listen on an address, and which option to change. Not here: the servers."""
+"""What commands that serve have in common: the socket, the certificate, and their errors. Not here: the servers."""
 
 from __future__ import annotations
 
 import errno
+import socket
+import ssl
 
 import click
+
+
+def listen(what: str, host: str, port: int) -> socket.socket:
+    """A socket on which a server listens. Raises ClickException if it cannot; `what` is the server's name."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise cannot_listen(what, host, port, error) from None
+
+
+def check_certificate(certificate: str | None, key: str | None) -> tuple[str, str] | None:
+    """The files of a certificate and its key; None without both. Raises ClickException if they are not that."""
+    if not certificate or not key:
+        if certificate or key:
+            raise click.UsageError("TLS takes both: --tls-certificate and --tls-key.")
+        return None
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        reason = error.reason or error
+        raise click.ClickException(
+            f"{certificate} and {key} are no certificate in PEM and its key: {reason}. Check both files."
+        ) from None
+    return certificate, key
 
 
 def cannot_listen(what: str, host: str, port: int, error: OSError) -> click.ClickException:

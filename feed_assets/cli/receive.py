@@ -5,10 +5,8 @@ Here: the commands, and where the receiver finds its journal, Spark and sources.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime
@@ -21,9 +19,10 @@ import click
 from feed_assets.blackboard.location import local_directory
 from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
-from feed_assets.cli.listening import cannot_listen
+from feed_assets.cli.listening import check_certificate, listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.cli.source_names import source_named
+from feed_assets.cli.tokens import check_new_token, expiry, minute, revoke_token
 from feed_assets.receiving.limits import Limits
 from feed_assets.state.store import Store
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from feed_assets.journal.segments import Segments
     from feed_assets.receiving.landing_segments import Place
     from feed_assets.resources.settings import Settings
+    from feed_assets.serving.tables import Token
     from feed_assets.sources.spec import Source
 
 BLACKBOARD = "blackboard"
@@ -96,7 +96,7 @@ def receive(
     _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
     ready_to_compute(settings)
     directory = _directory(journal, settings.base)
-    listening = _listening(host, port)
+    listening = listen("The receiver", host, port)
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     run(
@@ -117,47 +117,23 @@ def receive(
 def _check(installation: Installation, host: str, certificate: str | None, key: str | None, *, no_tokens: bool) -> None:
     """Raise ClickException if nobody could push, or everybody could."""
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
-    from feed_assets.serving.tables import tokens  # noqa: PLC0415 - loads the database
+    from feed_assets.serving.addresses import is_loopback  # noqa: PLC0415 - loaded with the server only
 
     settings = installation.settings
-    if bool(certificate) != bool(key):
-        raise click.UsageError("TLS takes both: --tls-certificate and --tls-key.")
-    try:
-        if certificate:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        reason = error.reason or error
-        raise click.ClickException(
-            f"{certificate} and {key} are no certificate in PEM and its key: {reason}. Check both files."
-        ) from None
+    check_certificate(certificate, key)
     if not any(can_be_pushed(source) for source in installation.sources):
         message = f"No source in {settings.sources_directory} takes events: describe one with `format: {{type: jsonl,"
         raise click.ClickException(f"{message} ...}}`.")
-    if no_tokens and not _is_loopback(host):
+    if no_tokens and not is_loopback(host):
         raise click.ClickException(f"--no-tokens would let everybody who reaches {host} write; add tokens instead.")
-    valid = any(each.is_valid(settings.clock.now()) for each in tokens(Store(settings.state)))
+    valid = any(each.is_valid(settings.clock.now()) for each in _stored(settings))
     if not no_tokens and not valid:
         raise click.ClickException(
             "There is no valid token: `feed-assets receive tokens add --partner NAME --source SOURCE` makes one. "
             "To try it out on this machine only, use --no-tokens."
         )
-    if not _is_loopback(host) and not certificate:
+    if not is_loopback(host) and not certificate:
         complain(f"Warning: tokens and events cross the network to {host} unencrypted: use TLS, or a proxy that does.")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket on which the server listens. Raises ClickException if it cannot."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise cannot_listen("The receiver", host, port, error) from None
 
 
 def _directory(journal: str | None, base: str) -> Path | None:
@@ -220,10 +196,7 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
     from feed_assets.serving.tokens import TooManyTokensError, add_token  # noqa: PLC0415 - loads the database
 
-    if not partner.strip() or not partner.isprintable():
-        raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
-    if expires is not None and expires <= now():
-        raise click.BadParameter(f"{expires:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--expires")
+    check_new_token(partner, expires, parameter="--partner")
     installation = load_installation()
     named = partial(
         source_named,
@@ -245,9 +218,7 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 @json_option
 def list_(*, as_json: bool) -> None:
     """List the tokens that were not revoked, without their secrets."""
-    from feed_assets.serving.tables import tokens as stored  # noqa: PLC0415 - loads the database
-
-    found = stored(Store(load_installation().settings.state))
+    found = _stored(load_installation().settings)
     if as_json:
         print_json(
             [
@@ -257,9 +228,7 @@ def list_(*, as_json: bool) -> None:
             ]
         )
         return
-    rows = [
-        (each.id, each.owner, ", ".join(each.scopes), _minute(each.created), _expiry(each.expires)) for each in found
-    ]
+    rows = [(each.id, each.owner, ", ".join(each.scopes), minute(each.created), expiry(each.expires)) for each in found]
     print_table(
         ["token", "partner", "sources", "created", "expires"], rows, empty="There is no token.", keep=("token",)
     )
@@ -269,20 +238,12 @@ def list_(*, as_json: bool) -> None:
 @click.argument("token_id", metavar="TOKEN")
 def revoke(token_id: str) -> None:
     """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it within a second."""
-    from feed_assets.serving.tables import remove_token  # noqa: PLC0415 - loads the database
-
-    with Store(load_installation().settings.state).writing() as transaction:
-        removed = token_id.isascii() and remove_token(transaction, token_id, now=now())
-    if not removed:
-        raise click.ClickException(f"There is no token {token_id!r}: `feed-assets receive tokens list` shows all ids.")
-    say("Revoked 1 token.")
+    revoke_token(token_id, command="feed-assets receive tokens list")
 
 
-def _minute(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}"
+def _stored(settings: Settings) -> list[Token]:
+    """The tokens of partners: those without grants, which are the other service's."""
+    from feed_assets.serving.grants import grants  # noqa: PLC0415 - loaded with the server only
+    from feed_assets.serving.tables import tokens as stored  # noqa: PLC0415 - loads the database
 
-
-def _expiry(moment: datetime | None) -> str:
-    if moment is None:
-        return "never"
-    return _minute(moment) if now() < moment else f"{_minute(moment)}, expired"
+    return [each for each in stored(Store(settings.state)) if not grants(each.scopes)]

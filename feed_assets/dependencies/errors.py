@@ -13,6 +13,10 @@ class UnknownDatasetError(DependencyError):
     """No dataset of this name is declared."""
 
 
+class UnknownFlowError(DependencyError):
+    """No flow, or no partition, of this name; the message lists what there is."""
+
+
 class RefusedFactError(DependencyError):
     """A fact contradicts what is known, or cannot be true."""
 

@@ -11,19 +11,15 @@ from datetime import date, datetime, timedelta
 
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
+from feed_assets.dependencies.errors import UnknownFlowError
 from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.errors import FeedAssetsError
 from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
 from feed_assets.sensors.flows import Flows
 from feed_assets.sources.spec import Source
-
-
-class NoFlowError(FeedAssetsError):
-    """No flow, or no partition, of this name; the message lists what there is."""
 
 
 def explain_flow(
@@ -36,10 +32,13 @@ def explain_flow(
     *,
     now: datetime,
 ) -> Verdict:
-    """The gate's answer on a partition of the flow: an asset's name, or its feed's location. Raises NoFlowError."""
-    feed = _flow(flows, name)
+    """The gate's answer on a partition of the flow: an asset's name, or its feed's location.
+
+    Raises UnknownFlowError.
+    """
+    feed = flow_named(flows, name)
     if not flows.feeds.can_have(feed, partition):
-        raise NoFlowError(
+        raise UnknownFlowError(
             f"{partition!r} is not a partition of {flows.feeds.feeds[feed].name}: its slots are {_few(flows, feed)}."
         )
     node = flows.feeds.feeds[feed]
@@ -58,12 +57,13 @@ def explain_flow(
     return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
 
 
-def _flow(flows: Flows, name: str) -> str:
+def flow_named(flows: Flows, name: str) -> str:
+    """The location of a flow's feed, by this location or by the asset's name. Raises UnknownFlowError."""
     for location in flows.triggers:
         if name in {location, flows.feeds.feeds[location].name}:
             return location
     known = ", ".join(flows.feeds.feeds[each].name for each in flows.triggers)
-    raise NoFlowError(
+    raise UnknownFlowError(
         f"{name!r} is no asset with a trigger: {f'those are {known}' if known else 'this project has none'}. "
         "`feed-assets explain DATE` tells about all assets."
     )

@@ -72,7 +72,7 @@ class Flows:
         node = self.feeds.feeds[location]
         if not node.made_here:
             raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
-        read = [*node.upstream, *_raw_datasets(node)]
+        read = [*node.upstream, *raw_inputs(node)]
         if not read:
             raise dg.DagsterInvalidDefinitionError(
                 f"{node.name} has a trigger, but reads no feed with partitions and no raw data: schedule it instead."
@@ -90,6 +90,11 @@ class Flows:
     def knows(self, location: str) -> bool:
         """Whether the gate asks about this feed: a flow, or an input of one."""
         return location in self.datasets
+
+    def reads(self, location: str) -> list[str]:
+        """The datasets of which a feed is made, as far as they have slots."""
+        node = self.feeds.feeds[location]
+        return [each for each in (*raw_inputs(node), *node.upstream) if each in self.datasets]
 
     def states(self, store: Store, board: Blackboard) -> Dependencies:
         """What is known of the slots of these datasets. A process keeps it in memory."""
@@ -113,7 +118,7 @@ class Flows:
 
     def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
-        for name in _raw_datasets(node):
+        for name in raw_inputs(node):
             yield input_state(states, own._replace(dataset=name))
         for parent in self.feeds.parents(feed, partition):
             if parent.feed in self.datasets:
@@ -126,7 +131,8 @@ def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:
     return declared_trigger(feeds.metadata(location)) is not None
 
 
-def _raw_datasets(node: FeedNode) -> list[str]:
+def raw_inputs(node: FeedNode) -> list[str]:
+    """The datasets of the raw data that a feed is made of."""
     return sorted({raw_name(source.partition("/")[0]) for source in node.raw_sources})
 
 

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from feed_assets.serving.answers import json_answer, show_refusal
 from feed_assets.serving.connections import ConnectionLimits, allow_files, options
@@ -45,13 +45,15 @@ class Readiness:
 class Service:
     """What a service does (`api`), whether it can (`ready`), and its figures, which `figures` brings up to date.
 
-    The docstring of `ready` is the documentation of `/ready`. Each of `tasks` runs while the service does.
+    The docstring of `ready` is the documentation of `/ready`. Each of `tasks` runs while the service does. `pages` are
+    for people, and not in the document of the API.
     """
 
     api: Api
     ready: Callable[[], Readiness]
     figures: Callable[[], CollectorRegistry]
     tasks: Sequence[Callable[[], Awaitable[None]]] = field(default_factory=tuple)
+    pages: Sequence[BaseRoute] = field(default_factory=tuple)
 
 
 def application(service: Service) -> Starlette:
@@ -100,6 +102,7 @@ def application(service: Service) -> Starlette:
             *(Route(each.path, each.endpoint, methods=[each.method]) for each in operations),
             Route("/openapi.json", openapi),
             Route("/docs", docs),
+            *service.pages,
         ],
         exception_handlers={HTTPException: show_refusal},
         lifespan=lifespan,

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.serving.answers import CLOSE
+from feed_assets.serving.grants import grants
 from feed_assets.serving.tables import ADDED, REVOKED, Token, read_tokens, record_token, tokens
 from feed_assets.state.address import StoreError
 from feed_assets.state.event_log import Event
@@ -56,6 +57,11 @@ class KnownTokens:
         )
         self._known: _Known = {}
 
+    @property
+    def have_grants(self) -> bool:
+        """Whether some token, valid or not, has a grant (`serving.grants`)."""
+        return any(grants(each.scopes) for each in self._known.values())
+
     def refresh(self) -> None:
         """Look for changes. Raises StoreError."""
         self._known = self._followed.current()
@@ -85,12 +91,14 @@ class KnownTokens:
 def add_token(store: Store, owner: str, scopes: Iterable[str], *, now: datetime, expires: datetime | None) -> str:
     """Add a token with these scopes, and return its text, which nothing stores.
 
-    Raises TooManyTokensError if the owner has MOST_VALID valid tokens.
+    Raises TooManyTokensError if the owner has MOST_VALID valid tokens of the same service: with grants, or without.
     """
+    new = tuple(scopes)
     secret = secrets.token_urlsafe(32)
-    token = Token(secrets.token_hex(4), owner, tuple(scopes), _digest(secret), now, expires)
+    token = Token(secrets.token_hex(4), owner, new, _digest(secret), now, expires)
     with store.writing() as transaction:
-        valid = [each.id for each in tokens(store) if each.owner == owner and each.is_valid(now)]
+        alike = [each for each in tokens(store) if bool(grants(each.scopes)) == bool(grants(new))]
+        valid = [each.id for each in alike if each.owner == owner and each.is_valid(now)]
         if len(valid) >= MOST_VALID:
             raise TooManyTokensError(owner, tuple(valid))
         record_token(transaction, token)

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from feed_assets.dependencies.errors import UnknownFlowError
 from feed_assets.feed_events.triggers import trigger
-from feed_assets.operations.gate_answers import NoFlowError, explain_flow
+from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
 from feed_assets_tests.harness import ADS, ALL, DAY, Installation, ads
@@ -116,9 +117,9 @@ def test_a_flow_waits_for_an_input_that_is_missing_and_names_it(gated):
 
 
 def test_what_is_no_flow_and_what_is_no_partition_is_said_with_what_there_is(gated):
-    with pytest.raises(NoFlowError, match=r"'ad_catalog' is no asset with a trigger: those are clean_ads"):
+    with pytest.raises(UnknownFlowError, match=r"'ad_catalog' is no asset with a trigger: those are clean_ads"):
         explained(gated, "ad_catalog")
-    with pytest.raises(NoFlowError, match=r"'2019-11-31' is not a partition of clean_ads: its slots are 2019-11-20 to"):
+    with pytest.raises(UnknownFlowError, match=r"'2019-11-31' is not a partition of clean_ads: its slots are 2019-11-20 to"):
         explained(gated, day="2019-11-31")
 
 

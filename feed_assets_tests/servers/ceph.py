@@ -7,7 +7,6 @@ unpacked into the user's cache; nothing is installed. The settings shorten the s
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import uuid
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING
 import boto3
 
 from feed_assets_tests.listening import free_port
-from feed_assets_tests.servers.server import MissingServerError, S3Server, done, kept
+from feed_assets_tests.servers.debian import libraries, unpacked
+from feed_assets_tests.servers.server import S3Server
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -42,9 +42,8 @@ class Installation:
         """The environment of the programs."""
         if self.root is None:
             return dict(os.environ)
-        found = [*self.root.glob("usr/lib/*-linux-gnu*"), *self.root.glob("lib/*-linux-gnu*")]
-        libraries = [str(path) for each in found for path in (each, each / "ceph")]
-        return {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)}
+        paths = [str(path) for each in libraries(self.root) for path in (each, each / "ceph")]
+        return {**os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
 
     @property
     def settings(self) -> dict[str, str]:
@@ -63,45 +62,7 @@ def installation() -> Installation:
     """Ceph on the PATH, or of Debian's packages, which are fetched once. Raises MissingServerError."""
     if all(shutil.which(program) for program in _PROGRAMS):
         return Installation()
-    try:
-        system = platform.freedesktop_os_release()
-    except OSError:
-        raise MissingServerError(
-            "Ceph is not on the PATH, and this is no Linux whose packages could be unpacked"
-        ) from None
-    with kept(f"ceph-{system['ID']}-{system.get('VERSION_ID', '')}") as place:
-        root = place / "root"
-        if not root.exists():
-            _unpack(place, root)
-        return Installation(root)
-
-
-def _unpack(place: Path, root: Path) -> None:
-    """Fetch the packages with all that they need and this machine lacks, and unpack them."""
-    lists, debs = place / "lists", place / "packages"
-    debs.mkdir(exist_ok=True)
-    # Own lists: any user may fetch them, and the machine's may be empty or old.
-    options = {
-        "Dir::State::Lists": str(lists),
-        "Dir::Cache": str(place / "cache"),
-        "Dir::Log": str(place),
-        "APT::Sandbox::User": "",
-        "Acquire::Languages": "none",
-    }
-    apt = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    for folder in (lists / "partial", place / "cache/archives/partial"):
-        folder.mkdir(parents=True, exist_ok=True)
-    done([*apt, "update"])
-    listed = done([*apt, "install", "--print-uris", "--no-install-recommends", *PACKAGES]).splitlines()
-    names = [line.split()[1].split("_")[0] for line in listed if line.startswith("'")]
-    done([*apt, "download", *names], cwd=debs)
-    # First beside its place: an interrupted call leaves no half of an installation.
-    unpacked = place / "unpacked"
-    for package in sorted(debs.glob("*.deb")):
-        done(["dpkg", "-x", package, unpacked])
-    unpacked.rename(root)
-    for folder in (debs, lists, place / "cache"):
-        shutil.rmtree(folder)
+    return Installation(unpacked("ceph", PACKAGES))
 
 
 class Ceph(S3Server):

@@ -1,0 +1,100 @@
+"""Running the service of data dependencies: its API and its page, until a signal.
+
+Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from socket import socket
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+from starlette.applications import Starlette
+
+from feed_assets.dependencies.flow_port import FlowAnswers
+from feed_assets.dependencies.http import DependencyApi, operations
+from feed_assets.dependencies.http_access import Access
+from feed_assets.dependencies.recent_events import RecentEvents
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.serving.connections import ConnectionLimits
+from feed_assets.serving.documents import Api
+from feed_assets.serving.service import Readiness, Server, Service, application
+from feed_assets.serving.tokens import KnownTokens
+from feed_assets.state.store import Store
+from feed_assets.web.pages import routes
+
+TITLE: Final = "feed_assets dependencies"
+SUMMARY: Final = "Which slots of which datasets are complete and good, and what may therefore start."
+
+
+@dataclass(slots=True)
+class _Figures:
+    """The figures of `/metrics`."""
+
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    datasets: Gauge = field(init=False)
+    newest: Gauge = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = "feed_assets_dependencies"
+        self.datasets = Gauge(f"{name}_datasets", "Declared datasets", registry=self.registry)
+        self.newest = Gauge(f"{name}_newest_event", "Number of the newest event", registry=self.registry)
+
+
+def create_app(
+    store: Store,
+    base: str,
+    states: Dependencies,
+    flows: FlowAnswers,
+    *,
+    now: Callable[[], datetime],
+    tokens: KnownTokens,
+) -> Starlette:
+    """The ASGI application. Its lifespan follows the events and the tokens."""
+    recent, figures = RecentEvents(states, now), _Figures()
+    api = DependencyApi(store, base, states, flows, Access(tokens, now), recent, now)
+
+    def ready() -> Readiness:
+        """Whether the events are followed, so that answers are current."""
+        return Readiness(recent.is_current, {"follows_events": recent.is_current})
+
+    def shown() -> CollectorRegistry:
+        figures.datasets.set(len(states.datasets))
+        figures.newest.set(max(recent.newest, 0))
+        return figures.registry
+
+    return application(
+        Service(
+            Api(TITLE, SUMMARY, operations(api)),
+            ready,
+            shown,
+            [recent.follow, tokens.follow],
+            routes(),
+        )
+    )
+
+
+def run(
+    store: Store,
+    base: str,
+    states: Dependencies,
+    flows: FlowAnswers,
+    listening: socket,
+    *,
+    now: Callable[[], datetime],
+    ready: Callable[[], None] = lambda: None,
+    tls: tuple[str, str] | None = None,
+) -> None:
+    """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
+
+    `base` is the URI of the feeds' base. Raises StoreError if the tokens cannot be read.
+    """
+    tokens = KnownTokens(store)
+    tokens.refresh()
+    app = create_app(store, base, states, flows, now=now, tokens=tokens)
+    with Server(app, listening, ConnectionLimits(), tls=tls) as server:
+        ready()
+        server.run()

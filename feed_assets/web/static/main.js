@@ -1,0 +1,251 @@
+// The page: which dataset and days it shows, by its address; keeping it current; signing in.
+
+import { ApiError, ask, follow, useToken } from "./api.js";
+import { Calendar } from "./calendar.js";
+import { Panel, element } from "./panel.js";
+import { STATES, onScheme, shapeOf } from "./states.js";
+
+const ALL = "";
+const DAY = 86400000;
+const SPANS = { "5min": 1, "10min": 1, hour: 2, day: 21, week: 182, month: 365, quarter: 1095, "-": 1 };
+const find = (id) => document.getElementById(id);
+
+const controls = { dataset: find("dataset"), grain: find("grain"), from: find("from"), to: find("to") };
+let datasets = [];
+let now = new Date();
+let shown = [];
+let asking = null;
+
+const calendar = new Calendar(find("calendar"), (row, column) => {
+  const { dataset, member, grain } = shown[row];
+  if (column === null) {
+    if (!controls.dataset.value) show({ dataset });
+    return;
+  }
+  openSlot({ dataset, member, grain, start: calendar.columns[column] });
+});
+const panel = new Panel(find("panel"), goTo, () => {
+  writeAddress();
+  find("calendar").focus();
+});
+
+const text = (date) => date.toISOString().slice(0, 10);
+const plus = (day, days) => text(new Date(Date.parse(day) + days * DAY));
+const named = (name) => datasets.find((each) => each.name === name);
+
+function say(problem) {
+  find("problem").textContent = problem;
+  find("problem").hidden = !problem;
+}
+
+function legend() {
+  find("legend").replaceChildren(...Object.entries(STATES).map(([letter, { name }]) =>
+    element("li", {}, shapeOf(letter), name)));
+}
+
+/** The grains to choose from; the first one that fits. */
+function fillGrains(wanted) {
+  const dataset = named(controls.dataset.value);
+  const grains = dataset ? dataset.grains : ["day"];
+  controls.grain.replaceChildren(...grains.map((each) => element("option", { value: each }, each === "-" ? "whole" : each)));
+  controls.grain.value = grains.includes(wanted) ? wanted : grains[0];
+  controls.grain.disabled = !dataset;
+}
+
+function about() {
+  const dataset = named(controls.dataset.value);
+  if (!dataset) return "Each dataset as a whole, by day. Open a row's name to see its members and finer slots.";
+  const rules = {
+    assumed: "Its slots count as complete when their buffer has passed.",
+    published: "Its slots are complete while an update is in force.",
+    counted: `Its slots are complete when ${dataset.threshold / 1000} % of the records that ${dataset.witnesses.join(" and ")} counted are there.`,
+    covered: "Its slots are complete when all positions of the source are covered.",
+  };
+  const made = dataset.flow ? ` The asset ${dataset.flow} makes it of ${dataset.reads.join(" and ") || "nothing with slots"}.` : "";
+  return `${rules[dataset.basis] ?? ""}${made}`;
+}
+
+/** Change what is shown; a span that fits is chosen unless the days are given. */
+function show({ dataset = controls.dataset.value, grain = "", from = "", to = "" }) {
+  controls.dataset.value = named(dataset) ? dataset : ALL;
+  fillGrains(grain);
+  controls.to.value = to || text(now);
+  controls.from.value = from || plus(controls.to.value, 1 - (SPANS[controls.grain.value] ?? 14));
+  find("about").textContent = about();
+  writeAddress();
+  return load();
+}
+
+function writeAddress() {
+  const address = new URLSearchParams();
+  for (const [name, control] of Object.entries(controls)) if (control.value) address.set(name, control.value);
+  if (panel.slot) address.set("slot", Object.values(panel.slot).join(" "));
+  history.replaceState(null, "", `#${address}`);
+}
+
+/** Ask for the calendar, and show it. */
+async function load() {
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  const { grain, from, to } = Object.fromEntries(Object.entries(controls).map(([name, each]) => [name, each.value]));
+  const chosen = controls.dataset.value ? [named(controls.dataset.value)] : datasets.filter((each) => each.grains.includes("day"));
+  const started = performance.now();
+  try {
+    const answers = await Promise.all(chosen.map((each) => ask("/calendar", { dataset: each.name, grain, from, to }, mine.signal)));
+    say("");
+    merge(answers, Boolean(controls.dataset.value));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (error.status === 401) return signIn(error);
+    say(error.message);
+  }
+  pause = Math.max(300, 5 * (performance.now() - started));
+}
+
+/** Rows of one dataset, or the first row of each of several, below the same columns. */
+function merge(answers, one) {
+  const starts = [...new Set(answers.flatMap((each) => each.starts))].sort();
+  const places = new Map(starts.map((each, number) => [each, number]));
+  const rows = [];
+  const notes = new Map();
+  shown = [];
+  for (const answer of answers) {
+    const used = one ? answer.rows : answer.rows.slice(0, 1);
+    used.forEach(([member, letters], number) => {
+      const cells = new Array(starts.length).fill(" ");
+      answer.starts.forEach((start, column) => { cells[places.get(start)] = letters[column]; });
+      for (const [row, column, note] of answer.notes) {
+        if (row === number) notes.set(`${rows.length},${places.get(answer.starts[column])}`, note);
+      }
+      const label = one ? (member === "-" ? (answer.rows.length > 1 ? "all" : answer.dataset) : member) : answer.dataset;
+      rows.push({ label, letters: cells });
+      shown.push({ dataset: answer.dataset, member, grain: answer.grain });
+    });
+  }
+  calendar.show(starts, rows, notes);
+  summarize(rows);
+}
+
+function summarize(rows) {
+  const counts = new Map();
+  for (const { letters } of rows) for (const each of letters) counts.set(each, (counts.get(each) ?? 0) + 1);
+  const told = Object.entries(STATES).filter(([letter]) => counts.get(letter))
+    .map(([letter, { name }]) => `${counts.get(letter).toLocaleString("en")} ${name}`);
+  find("summary").textContent = told.length ? `${told.join(", ")}.` : "There are no slots in these days.";
+}
+
+const letterOf = ({ dataset, member, grain, start }) => {
+  const row = shown.findIndex((each) => each.dataset === dataset && each.member === member && each.grain === grain);
+  return calendar.rows[row]?.letters[calendar.columns.indexOf(start)];
+};
+
+function openSlot(slot, options) {
+  const opened = panel.open(slot, letterOf(slot), options);
+  writeAddress();
+  return opened;
+}
+
+/** Show a slot that may be of another dataset or day. */
+async function goTo(slot) {
+  const date = /^\d{4}-\d\d-\d\d/.exec(slot.start)?.[0];
+  const same = controls.dataset.value === slot.dataset && controls.grain.value === slot.grain;
+  if (!(same && calendar.columns.includes(slot.start)) && letterOf(slot) === undefined) {
+    const span = SPANS[slot.grain] ?? 14;
+    const range = date ? { from: plus(date, -Math.floor(span / 2)), to: plus(date, Math.floor(span / 2)) } : {};
+    await show({ dataset: slot.dataset, grain: slot.grain, ...range });
+  }
+  const row = shown.findIndex((each) => each.dataset === slot.dataset && each.member === slot.member);
+  if (row >= 0) calendar.select(calendar.rows[row].label, slot.start);
+  await openSlot(slot);
+}
+
+let pause = 300;
+let later = null;
+let timer = null;
+
+/** Load again soon; many events are one load. A panel that is open is kept current. */
+function refresh() {
+  later ??= setTimeout(async () => {
+    later = null;
+    await load();
+    if (panel.isOpen) openSlot(panel.slot, { focus: false });
+  }, pause);
+}
+
+function live(isLive, problem) {
+  find("live").textContent = isLive ? "Live" : `Not live: ${problem}`;
+  find("live").classList.toggle("off", !isLive);
+}
+
+function signIn(error) {
+  find("main").hidden = true;
+  find("sign-in").hidden = false;
+  find("live").textContent = "Signed out";
+  if (sessionStorage.length) find("sign-in-why").textContent = error.message;
+  find("token").focus();
+}
+
+async function start() {
+  let answer;
+  try {
+    answer = await ask("/datasets");
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return signIn(error);
+    live(false, error.message);
+    setTimeout(start, 3000);
+    return;
+  }
+  find("sign-in").hidden = true;
+  find("main").hidden = false;
+  ({ datasets } = answer);
+  now = new Date(answer.now);
+  controls.dataset.replaceChildren(
+    element("option", { value: ALL }, "All datasets"),
+    ...datasets.map((each) => element("option", { value: each.name }, each.flow ? `${each.name} (${each.flow})` : each.name)),
+  );
+  legend();
+  if (!datasets.length) say("No asset of this project has a trigger yet, or the token reads no dataset. Add trigger() to an asset's metadata.");
+  const address = new URLSearchParams(location.hash.slice(1));
+  await show(Object.fromEntries(["dataset", "grain", "from", "to"].map((name) => [name, address.get(name) ?? ""])));
+  const words = (address.get("slot") ?? "").split(" ");
+  if (words.length === 4) {
+    const [dataset, member, grain, startText] = words;
+    await goTo({ dataset, member, grain, start: startText });
+  }
+  live(true, "");
+  follow(answer.newest, {
+    onEvents: (events) => {
+      const names = new Set(events.map((each) => each.details.dataset));
+      if (!controls.dataset.value || names.has(controls.dataset.value) || named(controls.dataset.value)?.flow) refresh();
+    },
+    onGone: refresh,
+    onState: live,
+  });
+  // Runs begin and end without an event, and time passes.
+  timer ??= setInterval(() => { if (!document.hidden && !find("main").hidden) refresh(); }, 15000);
+}
+
+controls.dataset.addEventListener("change", () => show({}));
+controls.grain.addEventListener("change", () => show({ grain: controls.grain.value }));
+for (const name of ["from", "to"]) {
+  controls[name].addEventListener("change", () => {
+    if (controls.from.value && controls.to.value) show(Object.fromEntries(Object.entries(controls).map(([each, control]) => [each, control.value])));
+  });
+}
+function shift(direction) {
+  const days = Math.max(1, Math.round((Date.parse(controls.to.value) - Date.parse(controls.from.value)) / DAY) + 1);
+  const [from, to] = [controls.from.value, controls.to.value].map((each) => plus(each, direction * days));
+  show({ grain: controls.grain.value, from, to });
+}
+find("earlier").addEventListener("click", () => shift(-1));
+find("later").addEventListener("click", () => shift(1));
+find("today").addEventListener("click", () => show({ grain: controls.grain.value }));
+find("controls").addEventListener("submit", (event) => event.preventDefault());
+find("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useToken(find("token").value.trim());
+  find("token").value = "";
+  start();
+});
+onScheme(legend);
+start();
