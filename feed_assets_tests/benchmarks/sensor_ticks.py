@@ -106,6 +106,9 @@ def _measure(scratch: Path, *, quick: bool) -> Report:
             title = "all of it" if lookback == everything else f"{lookback} days"
             with _instance(scratch / f"dagster-days-{size}-{lookback}") as instance:
                 installation = _installation(days, instance, size, lookback)
+                gated = replace(installation, settings=replace(installation.settings, gate=True), _definitions=None)
+                under_way(f"starts, {size:,} partitions, lookback {title}")
+                rows.append(_row(gated, "starts", size, f"starts, raw hours with triggers, lookback {title}"))
                 for sensor, goal in GOALS.items():
                     under_way(f"{sensor}, {size:,} partitions, lookback {title}")
                     rows.append(_row(installation, sensor, size, f"{sensor}, raw hours, lookback {title}"))
