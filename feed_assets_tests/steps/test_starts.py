@@ -43,7 +43,7 @@ def published(run, spark):
         step = Step.begin(of := run(run_id, output, forced), [output])
         staged = step.stage(output.place, spark.range(3))
         if not output.declaration.audited:
-            return staged.claim.name, step.publish(staged).name
+            return staged.claim.name, step.publish_start(staged).claim.name
         audited = audit_output(of, output, [not_empty()], before=[], tolerance=TOLERANCE)
         assert not audited.blocking
         assert [outcome.passed for outcome in audited.outcomes] == [True]
@@ -66,6 +66,16 @@ def test_the_second_run_of_a_start_finds_the_update_of_the_first(desk, published
 
     forced, found = published("third", output, "store:counts:2")
     assert (found, latest(desk.feed(COUNTS.location), DAY, now=AS_OF).name) == (forced, forced)
+
+
+def test_a_run_whose_update_was_not_the_first_of_its_start_is_audited_again_by_the_first(desk, run, published):
+    output = Output(replace(COUNTS, audited=True), DAY, None, "1", "configured")
+    first, _ = published("first", output)
+    published("second", output)
+
+    again = audit_output(run("second", output), output, [not_empty()], before=[], tolerance=TOLERANCE)
+    assert (again.update, again.blocking, again.candidate.staged) == (first, [], None)
+    assert "was published before" in again.done
 
 
 def test_runs_without_a_trigger_publish_as_often_as_they_run(desk, published):
