@@ -14,6 +14,7 @@ Requests, without those for the data files, as `feed_assets_tests/file_feed/test
 | an update that read more than 100 raw files | PUT: 1 more; GET: 1 for each reader of single files |
 | publish local files | PUT: claim, record 2, manifest, log; LIST: 3 |
 | a schema | 1 GET when the update is staged, 1 when it is published |
+| the only update of a start (`start_objects`) | PUT: 1 more; if it is taken, also GET: 3 and LIST: 2 |
 | find the staged update | 2 LIST, and a GET for each of the newest records without a manifest |
 | reject, invalidate | PUT: record, log, and the manifest if there may be one |
 | remove updates | PUT: 3 each; DELETE: the files, and 4 each; LIST: 3 for each page of 100 updates together |

@@ -95,6 +95,23 @@ def take_start(
         return
 
 
+def update_of_start(feed: Feed, record: Record) -> Update | None:
+    """The update in force or in history that is the only one of this record's start; None if there is none.
+
+    A GET, and a LIST if there is an object; nothing is requested if the record has no start.
+    """
+    if not has_start(record):
+        return None
+    key = f"{feed.control(STARTS, record.partition)}{start_digest(record)}"
+    for each in _read(feed, key):
+        if each.update is not None:
+            listed = updates_from(feed, record.partition, start=each.update, newest=each.update)
+            found = listed.get(each.update)
+            if found is not None and is_valid(feed, found):
+                return Update(feed, record.partition, each.update, tuple(found.files))
+    return None
+
+
 def _there(feed: Feed, key: str, own: bytes) -> Content | None:
     """The object of another update; None after this one's was created, or was there."""
     while True:

@@ -19,6 +19,7 @@ from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.names import SECOND, begun
 from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.staging import Staged
+from feed_assets.file_feed.start_objects import has_start
 from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (
@@ -158,8 +159,11 @@ class FileFeedIOManager(dg.IOManager):
             staged_now = step.stage_all(new, details) if new else []
             context.add_output_metadata(observed)
             for staged in [*published.values(), *staged_now]:
-                self._report(context, declaration, staged, alone=len(frames) == 1)
-                if not declaration.audited:
+                # Another update of its start may be published: that one is reported.
+                started = not declaration.audited and has_start(staged.record)
+                made = step.publish_start(staged) if started else staged
+                self._report(context, declaration, made, alone=len(frames) == 1)
+                if not (declaration.audited or started):
                     step.publish(staged)
 
     def _published_before(self, context: dg.OutputContext, declaration: FeedDeclaration, place: Place) -> Staged | None:

@@ -93,6 +93,11 @@ class Attempt:
         return self.read or self.digest
 
     @property
+    def forced_key(self) -> str:
+        """What `steps.run.Run.starts` needs of it: its key if it was forced, else ""."""
+        return self.key if self.forced else ""
+
+    @property
     def title(self) -> str:
         """The attempt, for messages."""
         return f"attempt {self.number} of {self.flow} {self.slot}"

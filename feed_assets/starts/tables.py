@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import RowMapping, Select, column, delete, func, insert, select, table, update
+from sqlalchemy import RowMapping, Select, bindparam, column, delete, func, insert, or_, select, table, update
 from sqlalchemy.engine import Connection
 
 from feed_assets.starts.attempt import ALIVE, Attempt, State
@@ -25,6 +25,12 @@ PARTITIONS_OF_A_QUERY = 1000
 ATTEMPTS_KEPT: Final = 20
 """How many attempts of a slot are kept, the newest included."""
 TIMES: Final = ("requested", "started", "ended")
+
+_FORGET: Final = delete(ATTEMPTS).where(
+    *(ATTEMPTS.c[name] == bindparam(f"the_{name}") for name in ("base", "flow", "slot")),
+    or_(ATTEMPTS.c.number == bindparam("the_number"), ATTEMPTS.c.number <= bindparam("the_number") - ATTEMPTS_KEPT),
+)
+"""Forgets an attempt as it was, and the old ones of its slot."""
 
 FeedPartition = tuple[str, str]
 """A feed's URI, and a partition of it."""
@@ -123,16 +129,13 @@ def save_attempts(transaction: Transaction, base: str, attempts: Sequence[Attemp
 
     `at` is the time of the events, by the installation's clock.
     """
-    events = []
-    for each in attempts:
-        place = {"base": base, "flow": each.flow, "slot": each.slot}
-        row = {**place, **_row(each)}
-        old = ATTEMPTS.c.number <= each.number - ATTEMPTS_KEPT
-        transaction.connection.execute(delete(ATTEMPTS).filter_by(**place, number=each.number))
-        transaction.connection.execute(delete(ATTEMPTS).filter_by(**place).where(old))
-        transaction.connection.execute(insert(ATTEMPTS).values(**row))
-        events.append(NewEvent(f"attempt {each.state}", at, row))
-    transaction.append_many(events)
+    if not attempts:
+        return
+    rows = [{"base": base, **_row(each)} for each in attempts]
+    places = [{name: row[name] for name in ("base", "flow", "slot", "number")} for row in rows]
+    transaction.connection.execute(_FORGET, [{f"the_{name}": value for name, value in each.items()} for each in places])
+    transaction.connection.execute(insert(ATTEMPTS), rows)
+    transaction.append_many([NewEvent(f"attempt {row['state']}", at, row) for row in rows])
 
 
 def _row(attempt: Attempt) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.reading import latest, updates_from
 from feed_assets.file_feed.record import Record
 from feed_assets.file_feed.staging import Staged, find_staged
+from feed_assets.file_feed.start_objects import update_of_start
 
 LOOKED_AT = 20
 """How many of the newest records are searched for a run's own update."""
@@ -76,13 +77,15 @@ def _unfinished(feed: Feed, partition: str | None) -> str:
 def _own_candidate(
     feed: Feed, partition: str | None, root_run_id: str, in_force: Update | None
 ) -> Candidate | NothingToAudit:
-    """The update of this run if it was published before; else why this run has none to audit."""
+    """The update of this run if it was published before, or that of its start; else why this run has none to audit."""
     elsewhere = f"In force is {in_force.name}." if in_force else "No update is in force."
     advice = f"{elsewhere} Materialize {feed.title(partition)} again."
     for record in records(feed, partition, newest=LOOKED_AT):
         if record.facts.root != root_run_id:
             continue
         if record.state not in {"publishing", "published"}:
+            if record.state == "rejected" and (instead := update_of_start(feed, record)) is not None:
+                return Candidate(instead, read_record(feed, partition, instead.name), None)
             reason = f"This run's update {record.update} was {record.state} ({record.history[-1].reason}). {advice}"
             own = Candidate(Update(feed, partition, record.update, record.files), record, None)
             return NothingToAudit(reason, own if record.state == "rejected" else None)

@@ -261,6 +261,12 @@ class Step:
             return None
         return staged_of(feed, stored)
 
+    def publish_start(self, staged: Staged) -> Staged:
+        """As `publish`; returns the update that is published, with its record: this one, or another of its start."""
+        update = self.publish(staged)
+        stored = stored_record(update.feed, update.partition, update.name)
+        return staged if stored is None else staged_of(update.feed, stored)
+
     def publish(self, staged: Staged) -> Update:
         """Publish a staged update without an audit. Raises as `file_feed.publish` does.
 

@@ -20,6 +20,7 @@ from feed_assets.blackboard.location import open_blackboard
 from feed_assets.blackboard.port import UnavailableError
 from feed_assets.file_feed import Facts, Feed, claim, open_feed, publish_both, reject, stage, staged_files
 from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
+from feed_assets.file_feed.start_objects import START
 from feed_assets_tests.harness import Interposed
 
 Requests = Callable[[], "Counter[str]"]
@@ -311,6 +312,23 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
         "20191105.000000",
     ]
     assert "Nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
+
+
+def test_gc_removes_the_objects_of_the_starts_whose_updates_it_removes(run: Run, tmp_path: Path):
+    feed = open_feed(str(tmp_path / "f"))
+    for number in range(2):
+        claimed = claim(feed, "day", now=NOON - timedelta(days=60), owner="a run")
+        feed.blackboard.create(f"{claimed.prefix}a.csv", b"x\n")
+        facts = Facts(details={START: f"forced {number}"})
+        publish_both(stage(claimed, staged_files(claimed, 1), facts, now=NOON), now=NOON)
+    starts = tmp_path / "f" / ".feed" / "starts" / "day"
+    assert len(list(starts.iterdir())) == 2
+
+    run("feed", "gc", tmp_path / "f", "--keep", "1")
+    assert len(list(starts.iterdir())) == 2
+    run("feed", "gc", tmp_path / "f", "--keep", "1", "--yes")
+    assert [json.loads(left.read_bytes())["update"] for left in starts.iterdir()] == ["20191002.120001"]
+    assert "is sound" in run("feed", "verify", tmp_path / "f").stderr
 
 
 def test_gc_names_tags_and_pins_among_what_may_have_kept_everything(run: Run, written: Written, tmp_path: Path):

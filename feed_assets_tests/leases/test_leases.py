@@ -171,3 +171,28 @@ def test_a_lease_is_renewed_until_the_work_ends() -> None:
         assert BlackboardLeases(board).take(NAME, LENGTH, now=clock[0]) is None
 
     assert BlackboardLeases(board).take(NAME, LENGTH, now=clock[0]) is not None
+
+
+def test_a_lease_that_was_taken_before_is_renewed_and_kept_for_another_process() -> None:
+    board, clock = MemoryBlackboard(), [NOW]
+    leases = BlackboardLeases(board)
+    lease = leases.take(NAME, LENGTH, now=NOW)
+    assert lease is not None
+    renewed = threading.Event()
+
+    class Watched(BlackboardLeases):
+        def renew(self, lease: Lease, length: timedelta, *, now: datetime) -> Lease | None:
+            answer = super().renew(lease, length, now=now)
+            renewed.set()
+            return answer
+
+    length = RenewedAtOnce(minutes=2)
+    with Holding(Watched(board), length, clock=lambda: clock[0], renewals=9, keeps=True) as holding:
+        holding.hold(lease)
+        clock[0] = NOW + timedelta(seconds=100)
+        renewed.clear()
+        assert renewed.wait(10)
+        holding.let_go(NAME)
+
+    assert leases.take(NAME, LENGTH, now=NOW + LENGTH) is None
+    assert leases.take(NAME, LENGTH, now=clock[0] + LENGTH) is not None

@@ -248,6 +248,7 @@ def test_a_forced_start_is_on_record_and_refused_while_another_attempt_lives(her
 
     forced = here.attempts.force([PLACE], run="f2", root="f2", by="ui")
     assert (here.newest().number, here.newest().forced, here.newest().state) == (2, "ui", State.RUNNING)
+    assert (here.newest().forced_key, first.forced_key) == (here.newest().key, "")
     with pytest.raises(AttemptRefusedError, match="attempt 2 of clean_ads 2019-11-27 runs as f2"):
         here.attempts.force([PLACE], run="f3", root="f3", by="backfill")
     assert here.refused("two").answer is Answer.LIVES

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -469,7 +470,7 @@ class Search:
             holder = lease["holder"]
 
             def mine(row: dict[str, Any], name: str = lease["name"]) -> bool:
-                return row["name"] == name
+                return bool(row["name"] == name)
 
             if lease["until"] == LIVES and (holder not in at_work or world.budget.standstills):
                 ended = self._changed(world.database, "feed_assets_leases", mine, until=ENDED)
@@ -484,10 +485,8 @@ class Search:
         request = self._after(actor, progress).request
         assert request is not None
         for after, answer, words in self._performed(world, actor, progress, request):
-            number, moved_on, step = self._remembered(
-                (actor, progress, answer),
-                lambda answer=answer, words=words: self._answered(actor, progress, answer, words),
-            )
+            make = partial(self._answered, actor, progress, answer, words)
+            number, moved_on, step = self._remembered((actor, progress, answer), make)
             yield after if number is None else after._replace(database=number), moved_on, step
 
     def _answered(self, actor: str, progress: Progress, answer: Any, words: str) -> tuple[int | None, Progress, str]:

@@ -197,7 +197,7 @@ def test_many_places_are_a_query_for_each_thousand(database):
 def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(database):
     ask(database)
     with closing(sqlalchemy.create_engine(state_url(database)).connect()) as connection:
-        connection.execute(sqlalchemy.text("UPDATE feed_assets_version SET version_num = '9999'"))
+        connection.execute(sqlalchemy.text("INSERT INTO feed_assets_version VALUES ('9999')"))
         connection.commit()
 
     assert "has the schema 9999, made by a newer feed_assets: update feed_assets" in refused(database)
