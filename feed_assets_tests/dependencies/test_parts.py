@@ -180,6 +180,7 @@ def test_zero_of_zero_is_complete_and_a_slot_is_not_before_its_end(database: str
     assert dependencies.answer(five(foo, "15:50")).complete
     assert dependencies.answer(five(foo, "15:50")).flags == ("empty",)
     assert not dependencies.answer(five(foo, "16:05")).complete
+    assert dependencies.why(five(foo, "16:05")) == "has all that it needs, and ends at 2026-11-27 16:10"
     dependencies.tick(NOW + timedelta(minutes=1))
     assert dependencies.answer(five(foo, "16:05")).complete
 
