@@ -236,7 +236,7 @@ class KeptStates:
         if self._cursor < 0:  # what was loaded before the database existed is not current
             self._states, self._cursor = {}, newest_number(connection, LOG)
             return
-        before, names = self._cursor, set[Any]()
+        before, names = self._cursor, set()
         while True:
             read = read_events(connection, LOG, self._cursor, _AT_ONCE)
             gap = read and read[0].sequence != self._cursor + 1
@@ -245,8 +245,9 @@ class KeptStates:
                 return
             if read:
                 self._cursor = read[-1].sequence
-                ours = [each for each in read if each.details.get("base") == self.base]
-                names |= {each.details.get("dataset") for each in ours}
+                # Attempts are in this log, too: they concern no dataset.
+                ours = [each for each in read if each.details.get("base") == self.base and "dataset" in each.details]
+                names |= {each.details["dataset"] for each in ours}
                 for name in {each.details["dataset"] for each in ours if each.kind == FOLDED}:
                     self._states.pop(name, None)
             if len(read) < _AT_ONCE:
