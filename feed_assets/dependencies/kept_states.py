@@ -183,16 +183,17 @@ class KeptStates:
         """Delete what is no longer kept: parts, and the states of old slots below an hour."""
         clock = instant_of(now)
         with self._lock:
-            names = [name for name in self.datasets if self.view(name).windows.takes_parts]
+            names = [name for name in self.datasets if self.view(name).windows.has_to_fold]
             if not names or not self.store.exists():
                 return
             with self.store.writing(LOG) as transaction:
                 self._catch_up(transaction.connection)
-                for name in names:
-                    self._fold(transaction, name, max(clock, self.view(name).clock), now)
-            self._forget()
+                folded = [self._fold(transaction, name, max(clock, self.view(name).clock), now) for name in names]
+            if any(folded):
+                self._forget()
 
-    def _fold(self, transaction: Transaction, name: str, clock: int, now: datetime) -> None:
+    def _fold(self, transaction: Transaction, name: str, clock: int, now: datetime) -> bool:
+        """Delete what a dataset no longer keeps. Returns whether states were deleted."""
         key = (self.base, name)
         tables.delete_parts(transaction.connection, key, clock)
         folded, gone = self.view(name).to_fold(clock)
@@ -205,6 +206,7 @@ class KeptStates:
             tables.delete_slots(
                 transaction.connection, key, [(slot.member, slot.grain.value, slot.start) for slot in gone]
             )
+        return bool(folded)
 
     def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> int:
         """Save the changes and their events. Returns the number of the newest event."""
