@@ -16,6 +16,8 @@ from starlette.routing import BaseRoute, Route
 
 STATIC: Final = Path(__file__).parent / "static"
 INDEX: Final = "index.html"
+ICON: Final = "icon.svg"
+"""Browsers ask for it at `/favicon.ico` where a page names none, as the API's documentation does."""
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

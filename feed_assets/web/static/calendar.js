@@ -82,7 +82,9 @@ export class Calendar {
     this.space.style.width = `${full.width}px`;
     this.space.style.height = `${full.height}px`;
     const height = Math.min(full.height, Math.floor(window.innerHeight * 0.7));
-    this.scroll.style.height = `${height + (full.width > width ? 16 : 2)}px`;
+    this.scroll.style.height = `${height + 2}px`;
+    const bar = this.scroll.offsetHeight - this.scroll.clientHeight - 2;  // some browsers draw scroll bars over the content
+    if (bar > 0) this.scroll.style.height = `${height + 2 + bar}px`;
     const ratio = window.devicePixelRatio || 1;
     this.view = { width: Math.max(this.scroll.clientWidth, 1), height: Math.max(this.scroll.clientHeight, 1) };
     this.canvas.width = this.view.width * ratio;
