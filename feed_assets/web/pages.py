@@ -32,9 +32,9 @@ HEADERS: Final = {
 
 def routes() -> list[BaseRoute]:
     """A route for each file of the page."""
-    return [
-        Route("/" if each.name == INDEX else f"/static/{each.name}", _file(each)) for each in sorted(STATIC.iterdir())
-    ]
+    files = sorted(STATIC.iterdir())
+    found = [Route("/" if each.name == INDEX else f"/static/{each.name}", _file(each)) for each in files]
+    return [*found, Route("/favicon.ico", _file(STATIC / ICON))]
 
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:

@@ -43,17 +43,17 @@ export class Calendar {
     onScheme(() => this.draw());
   }
 
-  /** Show rows {label, letters, notes} of these columns. The cursor stays on its slot; at first it is on the last one. */
+  /** Show rows {label, letters, notes} of these columns. The cursor stays on its slot; at first it is on the newest. */
   show(columns, rows, notes) {
     const before = { label: this.rows[this.at.row]?.label, column: this.columns[this.at.column] };
     Object.assign(this, { columns, rows, notes });
     const row = rows.findIndex((each) => each.label === before.label);
     const column = columns.indexOf(before.column);
-    this.at = { row: Math.max(row, 0), column: column >= 0 ? column : Math.max(columns.length - 1, 0) };
+    this.at = { row: Math.max(row, 0), column: column >= 0 ? column : this.#newest() };
     this.scroll.setAttribute("aria-rowcount", rows.length);
     this.scroll.setAttribute("aria-colcount", columns.length);
     this.#fit();
-    if (column < 0) this.scroll.scrollLeft = this.space.offsetWidth;
+    if (column < 0 && rows.length && columns.length) this.#move(this.at.row, this.at.column);
     this.#say();
   }
 
@@ -69,6 +69,14 @@ export class Calendar {
     const state = STATES[letter];
     const note = this.notes.get(`${row},${column}`);
     return `${this.rows[row]?.label} ${this.columns[column]}: ${state ? state.name : "no slot"}${note ? `, ${note}` : ""}`;
+  }
+
+  /** The last column in which a slot has ended; the last one if none has. */
+  #newest() {
+    for (let column = this.columns.length - 1; column >= 0; column -= 1) {
+      if (this.rows.some(({ letters }) => letters[column] !== " " && letters[column] !== "o")) return column;
+    }
+    return Math.max(this.columns.length - 1, 0);
   }
 
   #fit() {
