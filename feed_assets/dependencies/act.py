@@ -81,7 +81,8 @@ class Act:
     @property
     def is_news(self) -> bool:
         """Whether there is anything to store."""
-        return bool(self.bases or self.roll_ups or self.changes or self.streams or self.waivers or self.notes)
+        new = self.bases or self.roll_ups or self.changes or self.streams or self.waivers or self.notes
+        return bool(new) or self.known.is_counted_anew
 
     def base(self, slot: Slot) -> BaseState:
         """The state of a base slot, as changed so far."""
@@ -151,6 +152,10 @@ class Act:
         """Decide what is complete now, and note the changes."""
         for slot in (*self.known.due_by(self.clock), *self.windows.holidays_ended(self.known.clock, self.clock)):
             self.touch(slot)
+        if self.known.is_counted_anew:
+            for slot, state in self.known.bases.items():
+                if not state.complete:
+                    self.touch(slot)
         verdicts = {
             slot: self.known.verdict(slot, state.facts, self.clock, self.lookup(slot.member))
             for slot, state in self.bases.items()
@@ -160,12 +165,20 @@ class Act:
         self.changes = [*reopened, *self.changes]
         self._pass_time()
         known = self.known
+        if known.is_counted_anew:
+            for slot in known.roll_ups:
+                self.roll_ups.setdefault(slot, self._settled(slot, known.roll_ups[slot]))
         self.bases = {slot: state for slot, state in self.bases.items() if known.bases.get(slot) != state}
-        self.roll_ups = {slot: state for slot, state in self.roll_ups.items() if known.roll_ups.get(slot) != state}
+        self.roll_ups = {
+            slot: state
+            for slot, state in self.roll_ups.items()
+            if known.is_counted_anew or known.roll_ups.get(slot) != state
+        }
 
     def install(self) -> None:
         """Change the states, after the transaction."""
         self.known.install(self.clock, self.states.items(), self.streams, self.waivers)
+        self.known.is_counted_anew = False
 
     def _unfolded(self, slot: Slot) -> RollUp:
         """A slot of a folded one, complete and without totals."""
@@ -202,7 +215,7 @@ class Act:
         for slot, state in sorted(self.bases.items()):
             new = self.bases[slot] = self._judged(slot, state, verdicts[slot])
             known = self.known.base(slot)
-            weight = self._weight(slot, new, self.clock) - self._weight(slot, known, self.known.clock)
+            weight = self.known.weight(slot, new, self.clock) - self.known.weight(slot, known, self.known.clock)
             totals = totals_of(new)
             if slot in self.known.bases:
                 totals = totals.plus(totals_of(known).negative())
@@ -305,12 +318,6 @@ class Act:
             else:
                 found.append(change)
         return found
-
-    def _weight(self, slot: Slot, state: BaseState, clock: int) -> int:
-        """What a base slot adds to the balance of the roll-ups that have it."""
-        if self.windows.is_timed(slot):
-            return 1 if not state.complete and clock >= self.windows.due(slot) else 0
-        return -1 if state.complete else 0
 
 
 def reopen_all(act: Act, slots: Iterable[Slot], reason: str, *, equal: bool, hold: bool) -> None:

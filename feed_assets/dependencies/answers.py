@@ -148,11 +148,19 @@ def why_missing(states: SlotStates, slot: Slot) -> str:
     if found.complete or not found.first_missing:
         return ""
     first = found.first_missing[0]
-    why = _why(states, first)
+    why = _until_its_end(states, first) or _why(states, first)
     if first == slot:
         return why
     more = f"; {found.missing} {first.grain}s of {slot.dataset} are missing" if found.missing > 1 else ""
     return f"{first} {why}{more}"
+
+
+def _until_its_end(states: SlotStates, slot: Slot) -> str:
+    """That only the end of a slot is waited for; "" if it needs facts, or a buffer."""
+    ends = states.verdict(slot, states.base(slot).facts, states.clock).check_at
+    if ends is None or states.windows.is_timed(slot):
+        return ""
+    return f"has all that it needs, and ends at {moment_of(ends):%Y-%m-%d %H:%M}"
 
 
 def _why(states: SlotStates, slot: Slot) -> str:

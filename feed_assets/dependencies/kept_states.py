@@ -22,6 +22,7 @@ from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.slot_states import SlotStates
+from feed_assets.dependencies.windows import since_of
 from feed_assets.state.event_log import NewEvent, newest_number, read_events
 from feed_assets.state.store import Store, Transaction
 
@@ -124,13 +125,13 @@ class KeptStates:
         with self._lock:
             if (found := self._states.get(name)) is not None:
                 return found
-            states = SlotStates.of(declared)
+            states = None
             if self.store.exists():
                 with self.store.reading() as connection:
                     if self._cursor < 0:
                         self._states, self._cursor = {}, newest_number(connection, LOG)
-                    self._load(connection, name, states, -1)
-            self._states[name] = states
+                    states = self._loaded(connection, name, declared)
+            self._states[name] = states = states or SlotStates.of(declared)
             return states
 
     def refresh(self) -> None:
@@ -182,16 +183,17 @@ class KeptStates:
         """Delete what is no longer kept: parts, and the states of old slots below an hour."""
         clock = instant_of(now)
         with self._lock:
-            names = [name for name in self.datasets if self.view(name).windows.takes_parts]
+            names = [name for name in self.datasets if self.view(name).windows.has_to_fold]
             if not names or not self.store.exists():
                 return
             with self.store.writing(LOG) as transaction:
                 self._catch_up(transaction.connection)
-                for name in names:
-                    self._fold(transaction, name, max(clock, self.view(name).clock), now)
-            self._forget()
+                folded = [self._fold(transaction, name, max(clock, self.view(name).clock), now) for name in names]
+            if any(folded):
+                self._forget()
 
-    def _fold(self, transaction: Transaction, name: str, clock: int, now: datetime) -> None:
+    def _fold(self, transaction: Transaction, name: str, clock: int, now: datetime) -> bool:
+        """Delete what a dataset no longer keeps. Returns whether states were deleted."""
         key = (self.base, name)
         tables.delete_parts(transaction.connection, key, clock)
         folded, gone = self.view(name).to_fold(clock)
@@ -204,6 +206,7 @@ class KeptStates:
             tables.delete_slots(
                 transaction.connection, key, [(slot.member, slot.grain.value, slot.start) for slot in gone]
             )
+        return bool(folded)
 
     def _save(self, transaction: Transaction, acts: Acts, now: datetime) -> int:
         """Save the changes and their events. Returns the number of the newest event."""
@@ -220,7 +223,8 @@ class KeptStates:
         connection = transaction.connection
         for name, act in acts.news.items():
             key, number = (self.base, name), numbers[firsts[name]]
-            tables.save_clock(connection, key, act.clock, number)
+            row = tables.ClockRow(act.clock, rows.declaration_text(act.windows))
+            tables.save_clock(connection, key, row, number)
             tables.save_slots(connection, key, [rows.row_of(*each) for each in act.states.items()], number)
             tables.save_streams(connection, key, [rows.stream_row(*each) for each in act.streams.items()], number)
             tables.save_waivers(connection, key, [rows.waiver_row(each) for each in act.waivers.values()], number)
@@ -243,7 +247,8 @@ class KeptStates:
                 return
             if read:
                 self._cursor = read[-1].sequence
-                ours = [each for each in read if each.details.get("base") == self.base]
+                # Attempts are in this log, too: they concern no dataset.
+                ours = [each for each in read if each.details.get("base") == self.base and "dataset" in each.details]
                 names |= {each.details["dataset"] for each in ours}
                 for name in {each.details["dataset"] for each in ours if each.kind == FOLDED}:
                     self._states.pop(name, None)
@@ -252,16 +257,29 @@ class KeptStates:
         for name in names & self._states.keys():
             self._load(connection, name, self._states[name], before)
 
+    def _loaded(self, connection: Any, name: str, declared: Declared) -> SlotStates:
+        """All states of a dataset. They are counted anew if they were stored by another declaration.
+
+        A rule that asks for facts begins with the first day after it was introduced, unless it says `since`.
+        """
+        row = tables.read_clock(connection, (self.base, name))
+        stored = rows.stored_declaration(row.declaration) if row else {}
+        states = SlotStates.of(declared, since_of(declared, stored, row.clock if row else NEVER))
+        self._load(connection, name, states, -1)
+        if row and row.declaration != rows.declaration_text(states.windows):
+            states.count_anew()
+        return states
+
     def _load(self, connection: Any, name: str, states: SlotStates, after: int) -> None:
         key = (self.base, name)
-        clock = tables.read_clock(connection, key)
+        row = tables.read_clock(connection, key)
         streams = dict(rows.stream_of(each) for each in tables.read_streams(connection, key, after))
         waivers = {each.id: rows.waiver_of(each) for each in tables.read_waivers(connection, key, after)}
         dataset = states.windows.dataset
         found = [rows.state_of(name, row) for row in tables.read_slots(connection, key, after)]
         # Members and grains that are no longer declared have no slots.
         slots = [each for each in found if each[0].member in dataset.hierarchy and each[0].grain in dataset.grains]
-        states.install(NEVER if clock is None else clock, slots, streams, waivers)
+        states.install(row.clock if row else NEVER, slots, streams, waivers)
 
     def _forget(self) -> None:
         self._states, self._cursor = {}, -1

@@ -208,12 +208,18 @@ class Dependencies:
 
         self._kept.change(now, work)
 
+    def transact(self, work: Record, *, now: datetime) -> None:
+        """Do other work in a transaction of this log. No slot changes meanwhile, and answers are the newest.
+
+        Events that `work` appends belong to this base if their details have its URI as `base`.
+        """
+        self._kept.change(now, lambda _: None, record=work, reads=True)
+
     def tick(self, now: datetime) -> None:
         """Let time pass: slots that end or whose buffer passes become complete. Once a day, old states are folded."""
         clock = instant_of(now)
         self._kept.refresh()
-        checks = {name: self._kept.view(name).next_check() for name in self.datasets}
-        if due := [name for name, at in checks.items() if at is not None and at <= clock]:
+        if due := [name for name in self.datasets if self._kept.view(name).is_due(clock)]:
             self._kept.change(now, lambda acts: acts.touch(due))
         if clock // DAY_SECONDS != self._folded_on:
             self._kept.fold(now)

@@ -116,15 +116,17 @@ class SlotStates:
     version: int = 0
     """How often the states have changed."""
     _answering: threading.Lock = field(default_factory=threading.Lock)
+    is_counted_anew: bool = False
+    """Whether the declaration has changed since the states were stored: the next act decides about all of them."""
     _pending: list[tuple[int, Slot]] = field(default_factory=list)
     """When time may change a base slot with facts: a heap. A slot may be in it in vain."""
     _uncovered: dict[str, set[Slot]] = field(default_factory=dict)
     """For each member, the base slots whose verdict changes when more positions are covered."""
 
     @classmethod
-    def of(cls, declared: Declared) -> SlotStates:
-        """No facts yet."""
-        return cls(Windows(declared))
+    def of(cls, declared: Declared, since: Mapping[str, int] | None = None) -> SlotStates:
+        """No facts yet. `since` has the first day of rules that were introduced later, by member."""
+        return cls(Windows(declared, since))
 
     def base(self, slot: Slot) -> BaseState:
         """The state of a base slot, with facts or without."""
@@ -148,6 +150,11 @@ class SlotStates:
         if (due := self.windows.next_due(self.clock)) is not None:
             found.append(due)
         return min(found, default=None)
+
+    def is_due(self, clock: int) -> bool:
+        """Whether the time `clock` or a new declaration may complete a slot."""
+        at = self.next_check()
+        return self.is_counted_anew or (at is not None and at <= clock)
 
     def verdict(self, slot: Slot, facts: BaseFacts, clock: int, lookup: Lookup | None = None) -> Verdict:
         """What the rule says of a base slot. `lookup` has other streams than those that are known."""
@@ -194,6 +201,30 @@ class SlotStates:
             found = self._uncovered.setdefault(slot.member, set())
             waits = each.facts.ends and (not each.complete or each.accounted != each.expected)
             (found.add if waits else found.discard)(slot)
+
+    def count_anew(self) -> None:
+        """Count the base slots of all roll-ups by the present declaration. What is complete stays complete."""
+        windows = self.windows
+        added = [(slot, self.weight(slot, state, self.clock), totals_of(state)) for slot, state in self.bases.items()]
+        for slot, each in self.roll_ups.items():
+            if each.folded and windows.is_member(slot.member):
+                added.append((slot, -windows.untimed(slot), each.totals))
+        counts: dict[Slot, tuple[int, Totals]] = {}
+        for slot, weight, totals in added:
+            for above in (slot, *windows.ancestors(slot)):
+                before, sums = counts.get(above, (0, NO_TOTALS))
+                counts[above] = before + weight, sums.plus(totals)
+        for slot, each in self.roll_ups.items():
+            balance, totals = counts.get(slot, (0, NO_TOTALS))
+            self.roll_ups[slot] = each._replace(balance=balance, totals=totals)
+        self.is_counted_anew = True
+        self._forget_answers(None)
+
+    def weight(self, slot: Slot, state: BaseState, clock: int) -> int:
+        """What a base slot adds to the balance of the roll-ups that have it."""
+        if self.windows.is_timed(slot):
+            return 1 if not state.complete and clock >= self.windows.due(slot) else 0
+        return -1 if state.complete else 0
 
     def remember(self, slot: Slot, answer: Any, version: int) -> None:
         """Keep an answer that was made of the states of this version, unless they have changed since."""

@@ -56,15 +56,15 @@ class PartRow(NamedTuple):
 
 
 class ClockRow(NamedTuple):
-    """The time up to which a dataset's states are known."""
+    """The time up to which a dataset's states are known, and the declaration by which they are counted, as JSON."""
 
     clock: int
+    declaration: str
 
 
-def read_clock(connection: Connection, key: DatasetKey) -> int | None:
+def read_clock(connection: Connection, key: DatasetKey) -> ClockRow | None:
     """The time up to which a dataset's states are known; None without any."""
-    rows = [*_rows(connection, _CLOCKS.read, key, -1)]
-    return int(rows[0][0]) if rows else None
+    return next((ClockRow(*row) for row in _rows(connection, _CLOCKS.read, key, -1)), None)
 
 
 def read_slots(connection: Connection, key: DatasetKey, after: int = -1) -> list[SlotRow]:
@@ -97,9 +97,9 @@ def read_parts_of(connection: Connection, key: DatasetKey, member: str) -> list[
     return [PartRow(*row) for row in connection.execute(_PARTS_OF_MEMBER, values)]
 
 
-def save_clock(connection: Connection, key: DatasetKey, clock: int, changed: int) -> None:
+def save_clock(connection: Connection, key: DatasetKey, row: ClockRow, changed: int) -> None:
     """Save the time up to which a dataset's states are known."""
-    _save(connection, _CLOCKS, key, [ClockRow(clock)], changed)
+    _save(connection, _CLOCKS, key, [row], changed)
 
 
 def save_slots(connection: Connection, key: DatasetKey, rows: Iterable[SlotRow], changed: int) -> None:

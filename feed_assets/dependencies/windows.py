@@ -7,9 +7,10 @@ time alone, without any fact. All times are instants.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from feed_assets.datasets.containment import ancestors, base_starts
 from feed_assets.datasets.grains import Grain, moved
@@ -34,12 +35,13 @@ class Leaf:
     until: int
 
     @classmethod
-    def of(cls, member: Member, rule: Rule) -> Leaf:
-        """A member whose base slots have this rule."""
+    def of(cls, member: Member, rule: Rule, since: int | None) -> Leaf:
+        """A member whose base slots have this rule; without a date of its own, from the day `since` on."""
         assumed = Rule(Basis.ASSUMED, buffer=rule.buffer, quiet=rule.quiet)
         if rule.basis is Basis.ASSUMED:
             return cls(member, rule, rule, LAST_DAY + 1)
-        return cls(member, rule, assumed, day_of(rule.since) if rule.since else FIRST_DAY)
+        first = FIRST_DAY if since is None else since
+        return cls(member, rule, assumed, day_of(rule.since) if rule.since else first)
 
     @property
     def has_timed(self) -> bool:
@@ -56,15 +58,45 @@ class Leaf:
         return start < (self.until_instant if grain.seconds else self.until)
 
 
+class StoredMember(NamedTuple):
+    """What is stored of a member. Its slots before the day `until` are timed."""
+
+    basis: str
+    until: int
+    first_day: int
+    last_day: int
+    zone: str
+
+
+def since_of(declared: Declared, stored: Mapping[str, StoredMember], clock: int) -> Mapping[str, int]:
+    """The first day of the rules of members that were `assumed` when the states were stored, up to `clock`.
+
+    A rule that asks for facts begins on the day after it was introduced: nobody has counted the days before.
+    """
+    found: dict[str, int] = {}
+    if not declared.dataset.base.seconds and declared.dataset.base is not Grain.DAY:
+        return found
+    for member in declared.dataset.hierarchy.members:
+        before = stored.get(member.path)
+        if before is None or declared.rule_of(member.path).basis is Basis.ASSUMED:
+            continue
+        was_assumed = before.basis == Basis.ASSUMED
+        found[member.path] = member.calendar.day_at(clock) + 1 if was_assumed else before.until
+    return found
+
+
 class Windows:
     """The windows of the slots of one declared dataset."""
 
-    def __init__(self, declared: Declared) -> None:
+    def __init__(self, declared: Declared, since: Mapping[str, int] | None = None) -> None:
+        """`since` has the first day of rules that were introduced later, by member."""
         self.declared = declared
         self.dataset = declared.dataset
         self.base = declared.dataset.base
         members = self.dataset.hierarchy.members
-        self._leaves = {each.path: Leaf.of(each, declared.rule_of(each.path)) for each in members}
+        self._leaves = {
+            each.path: Leaf.of(each, declared.rule_of(each.path), (since or {}).get(each.path)) for each in members
+        }
         self._timed = {path: leaf for path, leaf in self._leaves.items() if leaf.has_timed}
         self._needs_facts = any(leaf.rule.basis is not Basis.ASSUMED for leaf in self._leaves.values())
         self._fold_grain = next((each for each in self.dataset.grains if not 0 < each.seconds < HOUR_SECONDS), None)
@@ -76,6 +108,20 @@ class Windows:
         """How many base slots of a slot need facts."""
         self.basis = lru_cache(_KEPT)(self._basis)
         """The basis of a slot: the weakest of its base slots'."""
+
+    @property
+    def stored_members(self) -> Mapping[str, StoredMember]:
+        """What is stored of each member, to find what a later declaration changes."""
+        return {
+            path: StoredMember(
+                leaf.rule.basis.value,
+                leaf.until,
+                leaf.member.first_day,
+                leaf.member.last_day,
+                leaf.member.calendar.zone,
+            )
+            for path, leaf in self._leaves.items()
+        }
 
     def rule_of(self, slot: Slot) -> Rule:
         """The rule of a base slot."""
@@ -92,9 +138,10 @@ class Windows:
         return leaf is not None and leaf.is_timed(slot.start, slot.grain)
 
     @property
-    def takes_parts(self) -> bool:
-        """Whether some member has a basis with parts, whose states are deleted when they are old."""
-        return any(leaf.rule.basis in {Basis.COUNTED, Basis.COVERED} for leaf in self._leaves.values())
+    def has_to_fold(self) -> bool:
+        """Whether something is deleted when it is old: states of slots below an hour, or parts."""
+        takes_parts = any(leaf.rule.basis in {Basis.COUNTED, Basis.COVERED} for leaf in self._leaves.values())
+        return takes_parts or 0 < self.base.seconds < HOUR_SECONDS
 
     def is_member(self, path: str) -> bool:
         """Whether a path is a member, not a level above."""

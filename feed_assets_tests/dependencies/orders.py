@@ -93,8 +93,11 @@ class Told:
         """The same, to go on with other facts."""
         copied = Told(self.windows, self.now)
         copied.changes, copied.parts = [*self.changes], {**self.parts}
-        copied.states.streams = {**self.states.streams}
-        copied.states.install(self.states.clock, {**self.states.bases, **self.states.roll_ups}.items())
+        known = self.states
+        states = SlotStates(self.windows, known.clock, {**known.bases}, {**known.roll_ups}, {**known.streams})
+        states._pending = [*known._pending]
+        states._uncovered = {member: {*slots} for member, slots in known._uncovered.items()}
+        copied.states = states
         return copied
 
     def take(self, fact: Fact) -> None:

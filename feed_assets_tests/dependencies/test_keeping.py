@@ -12,8 +12,9 @@ from feed_assets.datasets.calendars import Calendar
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.members import Hierarchy, Member
+from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import RefusedFactError
-from feed_assets.dependencies.facts import Number, Part, Published, Status
+from feed_assets.dependencies.facts import Listed, Number, Part, Published, Status
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets_tests.dependencies.datasets import FIRST, at, feed, raw, service, told, topic
 
@@ -192,3 +193,47 @@ def test_a_rule_that_was_introduced_later_leaves_the_past_as_it_was(database: st
     new.expect([Number("control", slot, 0) for slot in hours], now=at("2026-11-28T04:00"))
     assert new.answer(day).complete
     assert new.answer(before._replace(grain=Grain.WEEK, start=20_780)).missing == 2 * 2 * 24 - 1
+
+
+def test_a_rule_without_a_date_begins_on_the_day_after_it_was_introduced(database: str) -> None:
+    noon = at("2026-11-27T12:00")
+    old = service(database, raw("a", "b"))
+    dataset = old.datasets["raw/ads"].dataset
+    today, tomorrow = dataset.slot("2026-11-27"), dataset.slot("2026-11-28")
+    old.listed([Listed(dataset.slot("2026-11-26T15", "b"), 1, 1, "x")], now=noon)
+    old.tick(noon)
+
+    counted = raw("a", "b", b=Rule(Basis.COUNTED, ("control",), buffer=timedelta(hours=3)))
+    for when in (at("2026-11-27T13:00"), at("2026-11-28T05:00"), at("2026-11-29T05:00")):
+        new = service(database, counted)
+        new.tick(when)
+    assert (new.answer(today).complete, new.answer(today).basis) == (True, Basis.ASSUMED)
+    assert (new.answer(tomorrow).complete, new.answer(tomorrow).missing) == (False, 24)
+    assert told(new).count("completed - day 2026-11-26 r1") == 1
+
+    again = service(database, raw("a", "b"))
+    assert again.answer(tomorrow).missing == 0
+    again.tick(at("2026-11-29T05:00"))
+    assert again.answer(tomorrow).complete
+
+
+def test_a_member_that_is_removed_is_no_longer_waited_for_and_a_new_one_reopens_nothing(database: str) -> None:
+    old = service(database, topic("a", "b", base=Grain.HOUR))
+    dataset = old.datasets["raw/foo"].dataset
+    day = dataset.slot("2026-11-27")
+    hours = [Slot("raw/foo", "a", Grain.HOUR, day.start * 86_400 + 3600 * hour) for hour in range(24)]
+    old.expect([Number("source", slot, 0) for slot in hours], now=NOW)
+    other = [slot._replace(member="b") for slot in hours[:5]]
+    old.expect([Number("source", slot, 7) for slot in other], now=NOW)
+    assert (old.answer(day).missing, old.answer(day).expected) == (24, 35)
+
+    without = service(database, topic("a", base=Grain.HOUR))
+    assert (without.answer(day).missing, without.answer(day).expected) == (0, 0)
+    without.tick(NOW)
+    assert (without.answer(day).complete, without.answer(day).revision) == (True, 1)
+    assert told(without)[-1] == "completed - day 2026-11-27 r1"
+    more = service(database, topic("a", "c", base=Grain.HOUR))
+    more.tick(NOW)
+    assert (more.answer(day).complete, more.answer(day).revision) == (True, 1)
+    more.expect([Number("source", hours[0], 5, version=1)], now=NOW)
+    assert (more.answer(day).complete, more.answer(day).missing) == (False, 25)

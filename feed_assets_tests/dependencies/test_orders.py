@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import random
+from collections import Counter
+from datetime import date, timedelta
 
 import pytest
 
+from feed_assets.datasets.containment import base_starts
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.instants import instant_of
+from feed_assets.datasets.members import Hierarchy
+from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.act import Act
 from feed_assets.dependencies.facts import Ends, Number, Part
-from feed_assets.dependencies.rules import Basis
+from feed_assets.dependencies.numbers import take_number
+from feed_assets.dependencies.parts import take_part
+from feed_assets.dependencies.rules import Basis, Declared, Rule
+from feed_assets.dependencies.slot_states import SlotStates
 from feed_assets.dependencies.windows import Windows
 from feed_assets_tests.dependencies.orders import (
     BEGIN,
+    GRAINS,
     SLOTS,
     Fact,
     Replace,
@@ -76,3 +89,32 @@ def test_all_orders_of_duplicate_overlap_gap_replacement_and_revision_give_one_a
 def test_random_histories_of_a_source_are_complete_only_if_their_records_are_there() -> None:
     slots, complete = try_histories(150)
     assert 0 < complete < slots
+
+
+def test_each_window_of_a_day_is_told_once_at_each_grain_in_whatever_order_parts_and_numbers_arrive() -> None:
+    dataset = Dataset("raw/foo", (*GRAINS, Grain.DAY), Hierarchy.flat(date(2026, 11, 27)))
+    windows = Windows(Declared(dataset, Rule(Basis.COUNTED, ("source",))))
+    day = dataset.slot("2026-11-27")
+    slots = base_starts(dataset, day)[0].starts
+    five = [Slot("raw/foo", "-", Grain.FIVE_MINUTES, start) for start in slots]
+    facts: list[Fact] = [Number("source", slot, 10) for slot in five]
+    facts += [part(f"{slot.start}-{each}", (), {slot.start: 5}) for slot in five for each in (1, 2)]
+    for seed in range(12):
+        chance = random.Random(seed)
+        order, states, changes = chance.sample(facts, len(facts)), SlotStates(windows), []
+        told = Told(windows)
+        while order:
+            act = Act(states, instant_of(BEGIN + timedelta(days=1)))
+            for fact in order[: (size := chance.randint(1, 60))]:
+                if isinstance(fact, Part):
+                    take_part(act, told, fact)
+                elif isinstance(fact, Number):
+                    take_number(act, fact)
+            del order[:size]
+            act.finish()
+            act.install()
+            changes += act.changes
+        completed = Counter((change.first, change.revision) for change in changes)
+        assert {*completed.values()} == {1}
+        assert Counter(slot.grain for slot, _ in completed) == {"5min": 288, "10min": 144, "hour": 24, "day": 1}
+        assert changes[-1].first == day

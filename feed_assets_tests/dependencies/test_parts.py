@@ -71,6 +71,32 @@ def test_the_story_of_16_08_has_exactly_its_four_events(database: str) -> None:
     assert (answer.accounted, answer.expected, answer.basis) == (19_999, 20_000, Basis.COUNTED)
 
 
+def test_one_report_that_completes_two_windows_tells_the_same_four_events(database: str) -> None:
+    foo = topic()
+    dependencies = service(database, foo)
+    dependencies.expect(numbers(foo, dict.fromkeys([*hour_of_windows(), "16:00", "16:05"], 20_000)), now=NOW)
+    report(dependencies, part(foo, "earlier", dict.fromkeys(hour_of_windows()[:-1], 20_000)))
+    after = dependencies.events()[-1].sequence
+
+    report(dependencies, part(foo, "[15:58, 16:08)", {"15:55": 19_999, "16:00": 19_999, "16:05": 12_000}))
+    assert told(dependencies, after) == [
+        "completed - 5min 2026-11-27T15:55Z r1",
+        "completed - 5min 2026-11-27T16:00Z r1",
+        "completed - 10min 2026-11-27T15:50Z r1",
+        "completed - hour 2026-11-27T15:00Z r1",
+    ]
+
+
+def test_a_slot_with_99_994_percent_of_its_records_is_not_complete_and_one_with_99_995_is(database: str) -> None:
+    foo = topic()
+    dependencies = service(database, foo)
+    dependencies.expect(numbers(foo, {"15:50": 100_000, "15:55": 100_000}), now=NOW)
+    report(dependencies, part(foo, "one", {"15:50": 99_994, "15:55": 99_995}))
+    assert not dependencies.answer(five(foo, "15:50")).complete
+    assert dependencies.answer(five(foo, "15:55")).complete
+    assert dependencies.why(five(foo, "15:50")) == "has 99,994 of 100,000 records, 99.994 %"
+
+
 def test_a_part_counts_once_and_the_same_id_with_other_content_is_refused(database: str) -> None:
     foo = topic()
     dependencies = service(database, foo)
@@ -180,6 +206,7 @@ def test_zero_of_zero_is_complete_and_a_slot_is_not_before_its_end(database: str
     assert dependencies.answer(five(foo, "15:50")).complete
     assert dependencies.answer(five(foo, "15:50")).flags == ("empty",)
     assert not dependencies.answer(five(foo, "16:05")).complete
+    assert dependencies.why(five(foo, "16:05")) == "has all that it needs, and ends at 2026-11-27 16:10"
     dependencies.tick(NOW + timedelta(minutes=1))
     assert dependencies.answer(five(foo, "16:05")).complete
 

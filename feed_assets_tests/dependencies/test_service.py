@@ -9,9 +9,11 @@ from datetime import timedelta
 import pytest
 
 from feed_assets.datasets.errors import SlotError
-from feed_assets.datasets.grains import Grain
+from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
 from feed_assets.dependencies.facts import Listed, Published
+from feed_assets.dependencies.rows import change_of
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.state.address import StoreError
 from feed_assets.state.event_log import MAIN
@@ -312,3 +314,49 @@ def test_events_that_others_wrote_after_a_rolled_back_transaction_are_not_skippe
     dependencies.refresh()
     assert dependencies.answer(day).complete
     assert dependencies.answer(other).revision == 1
+
+
+def test_other_work_in_a_transaction_sees_the_newest_slots_and_appends_to_the_same_log(database: str) -> None:
+    clean = feed()
+    day = clean.dataset.slot("2026-11-27")
+    dependencies = service(database, clean)
+    dependencies.published([Published(day, "1")], now=NOW)
+    service(database, clean).published([Published(day, "2")], now=NOW)
+
+    def mark(transaction: Transaction) -> None:
+        revision = dependencies.answer(day).revision
+        transaction.append("marked", NOW, {"base": BASE, "slot": str(day), "revision": revision})
+
+    dependencies.transact(mark, now=NOW)
+    dependencies.published([Published(day, "3")], now=NOW)
+    assert [each.kind for each in dependencies.events()] == [
+        "completed",
+        "reopened",
+        "completed",
+        "marked",
+        "reopened",
+        "completed",
+    ]
+    assert dependencies.events()[3].details["revision"] == 2
+
+
+def test_a_subscriber_can_follow_all_slots_by_the_events_alone(database: str) -> None:
+    clean, ads = feed(), raw("a", "b")
+    dependencies = service(database, clean, ads)
+    days = [clean.dataset.slot(f"2026-11-{day}") for day in range(25, 30)]
+    dependencies.published([Published(slot, "1") for slot in days], now=NOW)
+    dependencies.published([Published(days[0], None), Published(days[1], None), Published(days[3], "2")], now=NOW)
+    dependencies.tick(NOW)
+    dependencies.reopen([ads.dataset.slot("2026-11-26")], reason="late data", equal_to=True, now=NOW)
+
+    known: dict[Slot, tuple[bool, int]] = {}
+    for change in filter(None, map(change_of, dependencies.events())):
+        slot = change.first
+        for _ in range(change.count):
+            known[slot] = change.kind == "completed", change.revision
+            slot = slot._replace(start=moved(slot.grain, slot.start, 1))
+        assert known[change.last] == known[change.first]
+    assert len(known) > 150
+    for slot, (complete, revision) in known.items():
+        answer = dependencies.answer(slot)
+        assert (answer.complete, answer.revision) == (complete, revision)

@@ -81,10 +81,13 @@ def change(chance: random.Random, act: Act) -> None:
 
 
 def reloaded(states: SlotStates) -> SlotStates:
-    """The states as another process reads them."""
+    """The states as another process reads them. Counting the base slots of roll-ups anew changes nothing."""
     rows = [row_of(slot, state) for slot, state in {**states.bases, **states.roll_ups}.items()]
     loaded = SlotStates(WINDOWS)
     loaded.install(states.clock, [state_of(DATASET.name, row) for row in rows])
+    loaded.count_anew()
+    assert loaded.roll_ups == states.roll_ups
+    loaded.is_counted_anew = False
     return loaded
 
 
