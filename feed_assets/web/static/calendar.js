@@ -32,15 +32,15 @@ export class Calendar {
     this.columns = [];
     this.notes = new Map();
     this.at = { row: 0, column: 0 };
-    this.drawn = 0;
-    scroll.addEventListener("scroll", () => this.draw());
+    this.patterns = new Map();
+    scroll.addEventListener("scroll", () => this.#soon());
     scroll.addEventListener("keydown", (event) => this.#key(event));
     scroll.addEventListener("focus", () => this.draw());
     scroll.addEventListener("blur", () => this.draw());
     this.canvas.addEventListener("click", (event) => this.#click(event));
     this.canvas.addEventListener("mousemove", (event) => this.#hover(event));
     new ResizeObserver(() => this.#fit()).observe(scroll);
-    onScheme(() => this.draw());
+    onScheme(() => this.#fit());
   }
 
   /** Show rows {label, letters, notes} of these columns. The cursor stays on its slot; at first it is on the newest. */
@@ -99,7 +99,16 @@ export class Calendar {
     this.canvas.height = this.view.height * ratio;
     this.canvas.style.width = `${this.view.width}px`;
     this.canvas.style.height = `${this.view.height}px`;
+    this.patterns.clear();
     this.draw();
+  }
+
+  /** Draw once in the next frame, however often the calendar scrolls before. */
+  #soon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.draw();
+    });
   }
 
   draw() {
@@ -107,7 +116,7 @@ export class Calendar {
     const { context, size, label, view } = this;
     const colours = palette();
     const ratio = window.devicePixelRatio || 1;
-    const [left, top] = [this.scroll.scrollLeft, this.scroll.scrollTop];
+    const [left, top] = [Math.round(this.scroll.scrollLeft), Math.round(this.scroll.scrollTop)];
     const firstColumn = Math.floor(left / size);
     const lastColumn = Math.min(this.columns.length, Math.ceil((left + view.width - label) / size));
     const firstRow = Math.floor(top / size);
@@ -117,23 +126,41 @@ export class Calendar {
     context.fillRect(0, 0, view.width, view.height);
     context.font = FONT;
     context.textBaseline = "middle";
-    this.drawn = 0;
     for (let row = firstRow; row < lastRow; row += 1) {
       const y = HEAD + row * size - top;
       const { letters } = this.rows[row];
-      for (let column = firstColumn; column < lastColumn; column += 1) {
-        const letter = letters[column];
+      context.setTransform(ratio, 0, 0, ratio, (label - left) * ratio, y * ratio);
+      for (let column = firstColumn; column < lastColumn;) {
+        const begin = column, letter = letters[begin];
+        while (column < lastColumn && letters[column] === letter) column += 1;
         if (letter === " ") continue;
-        const x = label + column * size - left;
-        context.fillStyle = colours.cell;
-        context.fillRect(x + 0.5, y + 0.5, size - 1, size - 1);
-        drawState(context, letter, x + 1, y + 1, size - 2);
-        this.drawn += 1;
+        context.fillStyle = this.#pattern(letter);
+        context.fillRect(begin * size, 0, (column - begin) * size, size);
       }
     }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.#cursor(left, top);
     this.#labels(firstRow, lastRow, top);
     this.#head(firstColumn, lastColumn, left);
+  }
+
+  /** Cells in this state, one beside the other: neighbours in one state are drawn at once. */
+  #pattern(letter) {
+    let pattern = this.patterns.get(letter);
+    if (!pattern) {
+      const ratio = window.devicePixelRatio || 1;
+      const picture = document.createElement("canvas");
+      picture.width = picture.height = Math.round(this.size * ratio);
+      const context = picture.getContext("2d");
+      context.scale(picture.width / this.size, picture.height / this.size);
+      context.fillStyle = palette().cell;
+      context.fillRect(0.5, 0.5, this.size - 1, this.size - 1);
+      drawState(context, letter, 1, 1, this.size - 2);
+      pattern = this.context.createPattern(picture, "repeat");
+      pattern.setTransform(new DOMMatrix().scale(this.size / picture.width));
+      this.patterns.set(letter, pattern);
+    }
+    return pattern;
   }
 
   #cursor(left, top) {
