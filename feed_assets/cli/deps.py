@@ -123,7 +123,7 @@ def slots(
     end = last or first or today
     check_order(begin, end)
     states.refresh()
-    found = listed_slots(states, dataset, begin, end, grain=grain and Grain.named(grain), member=member)
+    found = listed_slots(states, dataset, begin, end, grain=Grain.named(grain) if grain else None, member=member)
     if as_json:
         _print_plain(found)
         return

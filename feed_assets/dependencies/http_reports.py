@@ -408,7 +408,8 @@ def _post(path: str, endpoint: Endpoint, body: dict[str, Any], content: Any, mea
 def _schema(item: type[Any]) -> dict[str, Any]:
     """The schema of an item, without references."""
     (schema,), components = msgspec.json.schema_components([item], ref_template="{name}")
-    return _resolved(schema, components)
+    found: dict[str, Any] = _resolved(schema, components)
+    return found
 
 
 def _resolved(schema: Any, components: dict[str, Any]) -> Any:

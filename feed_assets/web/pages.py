@@ -16,6 +16,8 @@ from starlette.routing import BaseRoute, Route
 
 STATIC: Final = Path(__file__).parent / "static"
 INDEX: Final = "index.html"
+ICON: Final = "icon.svg"
+"""Browsers ask for it at `/favicon.ico` where a page names none, as the API's documentation does."""
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -30,9 +32,9 @@ HEADERS: Final = {
 
 def routes() -> list[BaseRoute]:
     """A route for each file of the page."""
-    return [
-        Route("/" if each.name == INDEX else f"/static/{each.name}", _file(each)) for each in sorted(STATIC.iterdir())
-    ]
+    files = sorted(STATIC.iterdir())
+    found = [Route("/" if each.name == INDEX else f"/static/{each.name}", _file(each)) for each in files]
+    return [*found, Route("/favicon.ico", _file(STATIC / ICON))]
 
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:

@@ -14,8 +14,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 from starlette.applications import Starlette
 
+from feed_assets.dependencies.dependency_api import DependencyApi
 from feed_assets.dependencies.flow_port import FlowAnswers
-from feed_assets.dependencies.http import DependencyApi, operations
+from feed_assets.dependencies.http import operations
 from feed_assets.dependencies.http_access import Access
 from feed_assets.dependencies.recent_events import RecentEvents
 from feed_assets.dependencies.service import Dependencies

@@ -202,10 +202,10 @@ def test_a_thousand_members_by_five_minutes_draw_only_what_is_seen_and_scroll(op
                 const fillRect = context.fillRect;
                 context.fillRect = function (...given) { cells += 1; return fillRect.apply(this, given); };
                 scroll.scrollTop = 5000;
-                return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(cells))));
+                return new Promise(done => setTimeout(() => done(cells), 500));
             }"""
         )
-        assert 0 < drawn < 30_000  # of 288,576 cells
+        assert 0 < drawn < 1_000  # 288,576 cells
 
 
 def test_what_another_process_writes_shows_without_a_reload(opened, tmp_path):

@@ -32,28 +32,28 @@ export class Calendar {
     this.columns = [];
     this.notes = new Map();
     this.at = { row: 0, column: 0 };
-    this.drawn = 0;
-    scroll.addEventListener("scroll", () => this.draw());
+    this.patterns = new Map();
+    scroll.addEventListener("scroll", () => this.#soon());
     scroll.addEventListener("keydown", (event) => this.#key(event));
     scroll.addEventListener("focus", () => this.draw());
     scroll.addEventListener("blur", () => this.draw());
     this.canvas.addEventListener("click", (event) => this.#click(event));
     this.canvas.addEventListener("mousemove", (event) => this.#hover(event));
     new ResizeObserver(() => this.#fit()).observe(scroll);
-    onScheme(() => this.draw());
+    onScheme(() => this.#fit());
   }
 
-  /** Show rows {label, letters, notes} of these columns. The cursor stays on its slot; at first it is on the last one. */
+  /** Show rows {label, letters, notes} of these columns. The cursor stays on its slot; at first it is on the newest. */
   show(columns, rows, notes) {
     const before = { label: this.rows[this.at.row]?.label, column: this.columns[this.at.column] };
     Object.assign(this, { columns, rows, notes });
     const row = rows.findIndex((each) => each.label === before.label);
     const column = columns.indexOf(before.column);
-    this.at = { row: Math.max(row, 0), column: column >= 0 ? column : Math.max(columns.length - 1, 0) };
+    this.at = { row: Math.max(row, 0), column: column >= 0 ? column : this.#newest() };
     this.scroll.setAttribute("aria-rowcount", rows.length);
     this.scroll.setAttribute("aria-colcount", columns.length);
     this.#fit();
-    if (column < 0) this.scroll.scrollLeft = this.space.offsetWidth;
+    if (column < 0 && rows.length && columns.length) this.#move(this.at.row, this.at.column);
     this.#say();
   }
 
@@ -71,6 +71,14 @@ export class Calendar {
     return `${this.rows[row]?.label} ${this.columns[column]}: ${state ? state.name : "no slot"}${note ? `, ${note}` : ""}`;
   }
 
+  /** The last column in which a slot has ended; the last one if none has. */
+  #newest() {
+    for (let column = this.columns.length - 1; column >= 0; column -= 1) {
+      if (this.rows.some(({ letters }) => letters[column] !== " " && letters[column] !== "o")) return column;
+    }
+    return Math.max(this.columns.length - 1, 0);
+  }
+
   #fit() {
     const width = this.scroll.clientWidth;
     this.context.font = FONT;
@@ -82,14 +90,25 @@ export class Calendar {
     this.space.style.width = `${full.width}px`;
     this.space.style.height = `${full.height}px`;
     const height = Math.min(full.height, Math.floor(window.innerHeight * 0.7));
-    this.scroll.style.height = `${height + (full.width > width ? 16 : 2)}px`;
+    this.scroll.style.height = `${height + 2}px`;
+    const bar = this.scroll.offsetHeight - this.scroll.clientHeight - 2;  // some browsers draw scroll bars over the content
+    if (bar > 0) this.scroll.style.height = `${height + 2 + bar}px`;
     const ratio = window.devicePixelRatio || 1;
     this.view = { width: Math.max(this.scroll.clientWidth, 1), height: Math.max(this.scroll.clientHeight, 1) };
     this.canvas.width = this.view.width * ratio;
     this.canvas.height = this.view.height * ratio;
     this.canvas.style.width = `${this.view.width}px`;
     this.canvas.style.height = `${this.view.height}px`;
+    this.patterns.clear();
     this.draw();
+  }
+
+  /** Draw once in the next frame, however often the calendar scrolls before. */
+  #soon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.draw();
+    });
   }
 
   draw() {
@@ -97,7 +116,7 @@ export class Calendar {
     const { context, size, label, view } = this;
     const colours = palette();
     const ratio = window.devicePixelRatio || 1;
-    const [left, top] = [this.scroll.scrollLeft, this.scroll.scrollTop];
+    const [left, top] = [Math.round(this.scroll.scrollLeft), Math.round(this.scroll.scrollTop)];
     const firstColumn = Math.floor(left / size);
     const lastColumn = Math.min(this.columns.length, Math.ceil((left + view.width - label) / size));
     const firstRow = Math.floor(top / size);
@@ -107,23 +126,41 @@ export class Calendar {
     context.fillRect(0, 0, view.width, view.height);
     context.font = FONT;
     context.textBaseline = "middle";
-    this.drawn = 0;
     for (let row = firstRow; row < lastRow; row += 1) {
       const y = HEAD + row * size - top;
       const { letters } = this.rows[row];
-      for (let column = firstColumn; column < lastColumn; column += 1) {
-        const letter = letters[column];
+      context.setTransform(ratio, 0, 0, ratio, (label - left) * ratio, y * ratio);
+      for (let column = firstColumn; column < lastColumn;) {
+        const begin = column, letter = letters[begin];
+        while (column < lastColumn && letters[column] === letter) column += 1;
         if (letter === " ") continue;
-        const x = label + column * size - left;
-        context.fillStyle = colours.cell;
-        context.fillRect(x + 0.5, y + 0.5, size - 1, size - 1);
-        drawState(context, letter, x + 1, y + 1, size - 2);
-        this.drawn += 1;
+        context.fillStyle = this.#pattern(letter);
+        context.fillRect(begin * size, 0, (column - begin) * size, size);
       }
     }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.#cursor(left, top);
     this.#labels(firstRow, lastRow, top);
     this.#head(firstColumn, lastColumn, left);
+  }
+
+  /** Cells in this state, one beside the other: neighbours in one state are drawn at once. */
+  #pattern(letter) {
+    let pattern = this.patterns.get(letter);
+    if (!pattern) {
+      const ratio = window.devicePixelRatio || 1;
+      const picture = document.createElement("canvas");
+      picture.width = picture.height = Math.round(this.size * ratio);
+      const context = picture.getContext("2d");
+      context.scale(picture.width / this.size, picture.height / this.size);
+      context.fillStyle = palette().cell;
+      context.fillRect(0.5, 0.5, this.size - 1, this.size - 1);
+      drawState(context, letter, 1, 1, this.size - 2);
+      pattern = this.context.createPattern(picture, "repeat");
+      pattern.setTransform(new DOMMatrix().scale(this.size / picture.width));
+      this.patterns.set(letter, pattern);
+    }
+    return pattern;
   }
 
   #cursor(left, top) {

@@ -90,6 +90,9 @@ async function load() {
   const { grain, from, to } = Object.fromEntries(Object.entries(controls).map(([name, each]) => [name, each.value]));
   const chosen = controls.dataset.value ? [named(controls.dataset.value)] : datasets.filter((each) => each.grains.includes("day"));
   const started = performance.now();
+  const slow = setTimeout(() => {
+    if (mine === asking) find("summary").textContent = "Loading …";
+  }, 700);
   try {
     const answers = await Promise.all(chosen.map((each) => ask("/calendar", { dataset: each.name, grain, from, to }, mine.signal)));
     say("");
@@ -98,6 +101,8 @@ async function load() {
     if (error.name === "AbortError") return;
     if (error.status === 401) return signIn(error);
     say(error.message);
+  } finally {
+    clearTimeout(slow);
   }
   pause = Math.max(300, 5 * (performance.now() - started));
 }

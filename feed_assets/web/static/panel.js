@@ -17,6 +17,13 @@ export function element(name, attributes = {}, ...children) {
 const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
 const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 19)}` : "–");
 
+/** A time that a narrow table breaks only between its date and its time of day. */
+function time(text) {
+  if (!text) return "–";
+  const parts = [text.slice(0, 10), text.slice(11, 19)].map((each) => element("span", { class: "whole" }, each));
+  return element("time", { datetime: text }, parts[0], " ", parts[1]);
+}
+
 /** The four words of a slot's text. */
 export function slotOf(text) {
   const [dataset, member, grain, start] = text.split(" ");
@@ -158,12 +165,12 @@ export class Panel {
     if (details.runs === null) return element("p", { class: "soft" }, "There is no Dagster home, so runs are not known.");
     if (!details.runs.length) return element("p", { class: "soft" }, "None yet.");
     return table(["run", "status", "begun", "ended"],
-      details.runs.map((each) => [element("code", {}, each.id.slice(0, 8)), each.status, moment(each.begun), moment(each.ended)]));
+      details.runs.map((each) => [element("code", {}, each.id.slice(0, 8)), each.status, time(each.begun), time(each.ended)]));
   }
 
   #events(events) {
     if (!events.length) return element("p", { class: "soft" }, "None yet: time alone completes slots of which nobody says anything.");
-    return table(["time", "event", "what"], events.map((each) => [moment(each.at), each.kind, this.#told(each.details)]));
+    return table(["time", "event", "what"], events.map((each) => [time(each.at), each.kind, this.#told(each.details)]));
   }
 
   #told(details) {
