@@ -49,7 +49,7 @@ class DependencyApi:
 
     def view(self, dataset: str) -> SlotStates:
         """The states of a dataset's slots. Raises UnknownDatasetError."""
-        return self.states._kept.view(dataset)  # noqa: SLF001 - of the same room: a calendar needs no whole answers
+        return self.states.kept.view(dataset)  # a calendar needs no whole answers
 
     def windows(self, dataset: str) -> Windows:
         """The windows of a dataset's slots. Raises UnknownDatasetError."""

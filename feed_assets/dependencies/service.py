@@ -42,13 +42,13 @@ class Dependencies:
 
     def __init__(self, store: Store, base: str, datasets: Mapping[str, Declared]) -> None:
         """`base` is the URI of the feeds' base: several bases may share the database."""
-        self._kept = KeptStates(store, base, datasets)
+        self.kept = KeptStates(store, base, datasets)
         self._folded_on = -1
 
     @property
     def datasets(self) -> Mapping[str, Declared]:
         """The declared datasets by name."""
-        return self._kept.datasets
+        return self.kept.datasets
 
     def published(self, facts: Sequence[Published], *, now: datetime) -> None:
         """Say which updates are in force. Repeated facts change nothing; equal digests are no new revision."""
@@ -57,7 +57,7 @@ class Dependencies:
             for fact in facts:
                 take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def listed(self, facts: Sequence[Listed], *, now: datetime) -> None:
         """Say what a listing of raw data shows. Repeated facts change nothing.
@@ -70,7 +70,7 @@ class Dependencies:
             for fact in facts:
                 take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED, Basis.COUNTED), fact)
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def report(self, parts: Sequence[Part], *, now: datetime) -> list[Outcome]:
         """Count parts. Each is answered on its own; a part that is refused changes nothing."""
@@ -81,7 +81,7 @@ class Dependencies:
             outcomes[:] = [_answered(lambda part=part: take_part(acts.of(part.dataset), acts, part)) for part in parts]  # type: ignore[misc]
 
         if parts:
-            self._kept.change(now, work, reads=True)
+            self.kept.change(now, work, reads=True)
         return outcomes
 
     def replace(
@@ -104,7 +104,7 @@ class Dependencies:
             acts.load_parts((dataset, each) for each in (*old, *(part.id for part in new)))
             replace_parts(acts.of(dataset), acts, member, old, new, equal=equal_to)
 
-        self._kept.change(now, work, reads=True)
+        self.kept.change(now, work, reads=True)
 
     def expect(self, numbers: Sequence[Number | Ends], *, now: datetime) -> list[Outcome]:
         """Take numbers and end positions of witnesses. Each is answered on its own; a refused one changes nothing."""
@@ -113,7 +113,7 @@ class Dependencies:
         def work(acts: Acts) -> None:
             outcomes[:] = [_answered(lambda each=each: _take_number(acts, each)) for each in numbers]  # type: ignore[misc]
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
         return outcomes
 
     def reopen(
@@ -142,7 +142,7 @@ class Dependencies:
                 bases = (slot for each in mine for slot in base_set(act.windows.dataset, each))
                 reopen_all(act, bases, reason, equal=equal_to, hold=hold)
 
-        self._kept.change(now, work, record=record)
+        self.kept.change(now, work, record=record)
 
     def release(self, slots: Iterable[Slot], *, now: datetime, equal_to: bool = False) -> None:
         """End the backfills of slots: of their base sets. With `equal_to`, the backfill was abandoned, or found equal.
@@ -160,7 +160,7 @@ class Dependencies:
                         if equal_to:
                             act.keep_content(slot)
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def waive(self, slots: Iterable[Slot], *, reason: str, by: str, now: datetime) -> str:
         """Say that slots need not be complete: their base sets count as complete when they have ended.
@@ -183,7 +183,7 @@ class Dependencies:
                         facts = act.facts(slot)
                         act.set_facts(slot, facts._replace(waivers=tuple(sorted({*facts.waivers, id_}))))
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
         return id_
 
     def unwaive(self, id_: str, *, reason: str, by: str, now: datetime) -> None:
@@ -191,7 +191,7 @@ class Dependencies:
         _check_reason(reason, "an unwaiving")
 
         def work(acts: Acts) -> None:
-            found = [name for name in self.datasets if id_ in self._kept.view(name).waivers]
+            found = [name for name in self.datasets if id_ in self.kept.view(name).waivers]
             if not found:
                 raise RefusedFactError(f"there is no waiver {id_}: the reasons in an answer name the ids of waivers.")
             for name in found:
@@ -206,42 +206,42 @@ class Dependencies:
                         left = tuple(one for one in facts.waivers if one != id_)
                         act.set_facts(slot, facts._replace(waivers=left))
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def transact(self, work: Record, *, now: datetime) -> None:
         """Do other work in a transaction of this log. No slot changes meanwhile, and answers are the newest.
 
         Events that `work` appends belong to this base if their details have its URI as `base`.
         """
-        self._kept.change(now, lambda _: None, record=work, reads=True)
+        self.kept.change(now, lambda _: None, record=work, reads=True)
 
     def tick(self, now: datetime) -> None:
         """Let time pass: slots that end or whose buffer passes become complete. Once a day, old states are folded."""
         clock = instant_of(now)
-        self._kept.refresh()
-        if due := [name for name in self.datasets if self._kept.view(name).is_due(clock)]:
-            self._kept.change(now, lambda acts: acts.touch(due))
+        self.kept.refresh()
+        if due := [name for name in self.datasets if self.kept.view(name).is_due(clock)]:
+            self.kept.change(now, lambda acts: acts.touch(due))
         if clock // DAY_SECONDS != self._folded_on:
-            self._kept.fold(now)
+            self.kept.fold(now)
             self._folded_on = clock // DAY_SECONDS
 
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
-        return answer(self._kept.view(slot.dataset), slot)
+        return answer(self.kept.view(slot.dataset), slot)
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""
-        states = self._kept.view(slot.dataset)
+        states = self.kept.view(slot.dataset)
         states.windows.dataset.check(slot)
         return why_missing(states, slot)
 
     def refresh(self) -> None:
         """Take over what other processes have written. One query if there is nothing new."""
-        self._kept.refresh()
+        self.kept.refresh()
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
         """The first events of this base after a number, in order. Raises EventsGoneError if some are gone."""
-        store, found = self._kept.store, list[Event]()
+        store, found = self.kept.store, list[Event]()
         while len(found) < limit:
             read = store.events(after, log=LOG, limit=_AT_ONCE)
             if (read and read[0].sequence != after + 1) or (not read and after > self.newest()):
@@ -250,7 +250,7 @@ class Dependencies:
                     f"answers, and go on after {self.newest()}.",
                     self.newest(),
                 )
-            found += [each for each in read if each.details.get("base") == self._kept.base]
+            found += [each for each in read if each.details.get("base") == self.kept.base]
             if len(read) < _AT_ONCE:
                 break
             after = read[-1].sequence
@@ -258,20 +258,20 @@ class Dependencies:
 
     def newest(self) -> int:
         """The number of the newest event; 0 before the first."""
-        if not self._kept.store.exists():
+        if not self.kept.store.exists():
             return 0
-        with self._kept.store.reading() as connection:
+        with self.kept.store.reading() as connection:
             return newest_number(connection, LOG)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait until there is an event after this number, of any base; False if none came in time."""
         deadline = time.monotonic() + seconds
-        while not self._kept.store.events(after, log=LOG, limit=1):
+        while not self.kept.store.events(after, log=LOG, limit=1):
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            with self._kept.news:
-                self._kept.news.wait(min(left, LOOK_SECONDS))
+            with self.kept.news:
+                self.kept.news.wait(min(left, LOOK_SECONDS))
         return True
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import TextClause, bindparam, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.elements import TextClause
 
 DatasetKey = tuple[str, str]
 IDS_OF_A_QUERY: Final = 500

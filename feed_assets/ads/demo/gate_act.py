@@ -46,29 +46,29 @@ class GateAct(Demo):
         """Tell the act. Raises RuntimeError if a step ends in another way than the story expects."""
         started = time.monotonic()
         with instance_at(self.home, IN_THIS_PROCESS) as instance, TemporaryDirectory() as folder:
-            self._wipe_earlier_demo(instance)
+            self.wipe_earlier_demo(instance)
             deliveries = logs.cut_counted(Path(folder))
-            self._publish_catalog(instance)
+            self.publish_catalog(instance)
             self._waits(instance, deliveries)
             self._starts(instance, deliveries)
         self._what_next(time.monotonic() - started)
 
     def _waits(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
         self.tell.step(f"{logs.LATE_DAY} lands without a tenth of its records. The partner has counted them by hour")
-        self._land(deliveries.on_time)
+        self.land(deliveries.on_time)
         for name, hours in deliveries.counts.items():
             self._put_counts(name, hours)
-        self._expect(not (runs := self._tick(instance)), runs)
+        self.expect(not (runs := self.tick(instance)), runs)
         self.tell.say("No sensor requested a run. `feed-assets deps explain clean_ads` says why:")
         self.tell.say(self._why("clean_ads"))
 
     def _starts(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
         self.tell.step("The missing tenth lands. The gate starts the day once, with all that is made from it")
-        self._land(deliveries.late)
-        runs = self._tick(instance)
-        self._expect([(run.tags["dagster/partition"], run.is_success) for run in runs] == [(logs.LATE_DAY, True)], runs)
-        self._show_days([logs.LATE_DAY])
-        self._expect(not (runs := self._tick(instance)), runs)
+        self.land(deliveries.late)
+        runs = self.tick(instance)
+        self.expect([(run.tags["dagster/partition"], run.is_success) for run in runs] == [(logs.LATE_DAY, True)], runs)
+        self.show_days([logs.LATE_DAY])
+        self.expect(not (runs := self.tick(instance)), runs)
         self.tell.say(f"The next tick requested no run. {self._why('ad_effectiveness')}.")
 
     def _what_next(self, seconds: float) -> None:
@@ -85,14 +85,14 @@ class GateAct(Demo):
     def _put_counts(self, source: str, hours: Mapping[int, int]) -> None:
         lines = "".join(f"{hour},{hours.get(hour, 0)}\n" for hour in range(24))
         key = COUNTS.format(kind=source).format(yyyy=logs.LATE_DAY[:4], mm=logs.LATE_DAY[5:7], dd=logs.LATE_DAY[8:])
-        self._board.create(key, f"hour,records\n{lines}".encode())
+        self.board.create(key, f"hour,records\n{lines}".encode())
         self.tell.say(f"{key}: {sum(hours.values()):,} records")
 
     def _why(self, flow: str) -> str:
         """The gate's answer on the day of a flow."""
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
-        flows = Flows.of(feeds, self._sources, self.settings.first_day)
-        states = flows.states(Store(self.settings.state), self._board)
+        flows = Flows.of(feeds, self.sources, self.settings.first_day)
+        states = flows.states(Store(self.settings.state), self.board)
         now = self.settings.clock.now()
-        verdict = explain_flow(self._board, flows, states, self._sources, flow, logs.LATE_DAY, now=now)
+        verdict = explain_flow(self.board, flows, states, self.sources, flow, logs.LATE_DAY, now=now)
         return f"{flow} {logs.LATE_DAY} {verdict.sentence}"

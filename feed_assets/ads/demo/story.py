@@ -140,9 +140,9 @@ class Demo:
         ):
             with execution(processes, self.settings.spark, self.load, instance, self.settings.run_config) as execute:
                 spark = thread.submit(lambda: self.settings.spark.spark_session)  # which takes seconds
-                self._wipe_earlier_demo(instance)
+                self.wipe_earlier_demo(instance)
                 deliveries = logs.cut(Path(folder))
-                self._publish_catalog(instance)
+                self.publish_catalog(instance)
                 make_default(spark.result())
                 self._land_the_week(deliveries.on_time)
                 self._process_the_week(instance, execute)
@@ -150,18 +150,19 @@ class Demo:
             self._broken(instance, deliveries.broken, running)
             self._end(time.monotonic() - started)
 
-    def _publish_catalog(self, instance: dg.DagsterInstance) -> None:
+    def publish_catalog(self, instance: dg.DagsterInstance) -> None:
+        """Publish the ad catalog as another team does, and let Dagster learn of it."""
         self.tell.step("Others publish the ad catalog")
-        feed = fa.Feed(self._board, CATALOG_FEED)
+        feed = fa.Feed(self.board, CATALOG_FEED)
         update = fa.publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
         self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without Dagster.")
         # Dagster shows an asset as out of date if it learns of an input later.
-        runs = self._tick(instance)
-        self._expect(not runs, runs)
+        runs = self.tick(instance)
+        self.expect(not runs, runs)
 
     def _land_the_week(self, delivery: Path) -> None:
         self.tell.step("A partner's log lands. A tenth of the impressions of 2019-11-27 is still missing")
-        self._land(delivery)
+        self.land(delivery)
 
     def _process_the_week(self, instance: dg.DagsterInstance, execute: Execute | None) -> None:
         days = days_between(FIRST, LAST)
@@ -180,7 +181,7 @@ class Demo:
                 failed += [] if result.success else [result]
         if failed:
             raise RuntimeError(f"The backfill failed: {_reasons(failed)}")
-        self._show_days(days)
+        self.show_days(days)
 
     def _late(self, instance: dg.DagsterInstance, delivery: Path) -> None:
         self.tell.step(
@@ -188,9 +189,9 @@ class Demo:
         )
         self._poll(delivery)
         self._show_growth()
-        runs = self._tick(instance)
-        self._expect({(run.tags["dagster/partition"], run.is_success) for run in runs} == {(logs.LATE_DAY, True)}, runs)
-        self._show_days([logs.LATE_DAY])
+        runs = self.tick(instance)
+        self.expect({(run.tags["dagster/partition"], run.is_success) for run in runs} == {(logs.LATE_DAY, True)}, runs)
+        self.show_days([logs.LATE_DAY])
         self._show_mail(instance, logs.LATE_DAY)
 
     def _broken(self, instance: dg.DagsterInstance, delivery: Path, running: RunningReceiver) -> None:
@@ -201,13 +202,13 @@ class Demo:
             f"POST /v1/events/{Path(PUSHED).stem}: {answer['status']}, {answer['accepted']:,} accepted, "
             f"{answer['rejected']:,} rejected. The receiver has them on disk."
         )
-        for outcome in running.land(lambda: self.settings.spark.spark_session, self._board, self.settings.clock):
+        for outcome in running.land(lambda: self.settings.spark.spark_session, self.board, self.settings.clock):
             if outcome.problems:
                 raise RuntimeError(f"The events did not land: {'; '.join(outcome.problems)}")
             self.tell.say(f"Its segment -> ads/{Path(PUSHED).stem}: {outcome.landed:,} records landed.")
         self._show_growth()
-        runs = self._tick(instance)
-        self._expect(
+        runs = self.tick(instance)
+        self.expect(
             {(run.tags["dagster/partition"], run.is_failure) for run in runs} == {(logs.BROKEN_DAY, True)}, runs
         )
         for story in self._stories(date.fromisoformat(logs.BROKEN_DAY))[:1]:
@@ -241,23 +242,26 @@ class Demo:
             self.tell.say(command)
 
     @property
-    def _board(self) -> Blackboard:
+    def board(self) -> Blackboard:
+        """The storage below the base."""
         return self.settings.blackboard.blackboard
 
     @property
     def _feed(self) -> fa.Feed:
-        return fa.Feed(self._board, EFFECTIVENESS_FEED)
+        return fa.Feed(self.board, EFFECTIVENESS_FEED)
 
     @property
-    def _sources(self) -> tuple[fa.Source, ...]:
+    def sources(self) -> tuple[fa.Source, ...]:
+        """The partners' sources."""
         return fa.load_sources(self.settings.sources_directory, KINDS)
 
-    def _land(self, delivery: Path) -> None:
+    def land(self, delivery: Path) -> None:
+        """Land a file for every source, and say what landed."""
         from feed_assets.sources.landing import land  # noqa: PLC0415 - loads Spark
 
         spark, now = self.settings.spark.spark_session, self.settings.clock.now()
-        for source in self._sources:
-            landing = land(spark, self._board, source, delivery, now=now)
+        for source in self.sources:
+            landing = land(spark, self.board, source, delivery, now=now)
             self._say_landed(landing)
 
     def _say_landed(self, landing: Landing) -> None:
@@ -272,10 +276,10 @@ class Demo:
         shutil.move(delivery, folder)
         poll = Poll(place=str(folder.parent), pattern="{yyyy}-{mm}-{dd}/*.csv", every="*/15 * * * *", settle_seconds=0)
 
-        land = landing_by(lambda: self.settings.spark.spark_session, self._board, now)
-        for source in self._sources:
+        land = landing_by(lambda: self.settings.spark.spark_session, self.board, now)
+        for source in self.sources:
             polled_source = source.model_copy(update={"poll": poll})
-            polled = Poller(self._board, open_index(self._board), land, now).poll(polled_source)
+            polled = Poller(self.board, open_index(self.board), land, now).poll(polled_source)
             if polled.problems:
                 raise RuntimeError(f"The poll failed: {'; '.join(polled.problems)}")
             for landing in polled.landings:
@@ -284,13 +288,13 @@ class Demo:
     def _show_mail(self, instance: dg.DagsterInstance, day: str) -> None:
         """The mail about the day's last report, and its plot."""
         for turn in range(TICKS):
-            if kept := kept_reports(self._board, day, now=self.settings.clock.now()):
+            if kept := kept_reports(self.board, day, now=self.settings.clock.now()):
                 break
             # Dagster evaluates the sensors of a turn in any order: the report may come with the next turn. That may
             # come at once: the run took longer than the time between two.
             if turn:
                 time.sleep(self.settings.sensor_seconds)
-            self._expect(not (runs := self._tick(instance)), runs)
+            self.expect(not (runs := self.tick(instance)), runs)
         else:
             raise RuntimeError(f"The sensor late_reports kept no report on {day}.")
         notice = notice_of(kept[-1], ENDED)
@@ -308,7 +312,8 @@ class Demo:
         path.write_bytes(picture)
         return path
 
-    def _tick(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    def tick(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+        """A turn of the sensors: execute the runs that they request, say which, and return them."""
         runs = tick_sensors(instance)
         for run in runs:
             assets = ", ".join(sorted(key.to_user_string() for key in run.asset_selection or ()))
@@ -318,7 +323,8 @@ class Demo:
             )
         return runs
 
-    def _expect(self, holds: bool, runs: Sequence[dg.DagsterRun]) -> None:  # noqa: FBT001 - reads as a sentence
+    def expect(self, holds: bool, runs: Sequence[dg.DagsterRun]) -> None:  # noqa: FBT001 - reads as a sentence
+        """Raise RuntimeError with these runs, unless it holds what the story expects of them."""
         if not holds:
             got = [(run.tags.get("dagster/partition"), run.status.value) for run in runs]
             raise RuntimeError(f"The sensors requested other runs than the story expects: {got}")
@@ -326,18 +332,19 @@ class Demo:
     def _show_growth(self) -> None:
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
         for kind, location in ((ADS, CLEAN_ADS_FEED), (CLICKS, CLEAN_CLICKS_FEED)):
-            sources = [source for source in self._sources if source.kind == kind.name]
+            sources = [source for source in self.sources if source.kind == kind.name]
             now = self.settings.clock.now()
-            for decision in growth_decisions(self._board, sources, feeds.feeds[location], now=now):
+            for decision in growth_decisions(self.board, sources, feeds.feeds[location], now=now):
                 if decision.decision.kind != "unchanged":
                     self.tell.say(decision.sentence())
 
     def _stories(self, day: date) -> list[explanation.AssetStory]:
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
         store, now = Store(self.settings.state), self.settings.clock.now()
-        return explanation.explain(self._board, feeds, self._sources, day, now=now, store=store)
+        return explanation.explain(self.board, feeds, self.sources, day, now=now, store=store)
 
-    def _show_days(self, days: Sequence[str]) -> None:
+    def show_days(self, days: Sequence[str]) -> None:
+        """A table of these days."""
         self.tell.table(self._day_rows(days))
 
     def _day_rows(self, days: Sequence[str]) -> list[dict[str, Any]]:
@@ -358,7 +365,7 @@ class Demo:
             )
         return rows
 
-    def _wipe_earlier_demo(self, instance: dg.DagsterInstance) -> None:
+    def wipe_earlier_demo(self, instance: dg.DagsterInstance) -> None:
         """Remove what Dagster stores about an earlier demo: its data is gone."""
         ours = {spec.key for spec in self.definitions.resolve_all_asset_specs()}
         instance.wipe_assets([key for key in instance.get_asset_keys() if key in ours])
