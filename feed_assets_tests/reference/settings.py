@@ -60,6 +60,7 @@ OTHERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "none",
         ),
         "FEED_ASSETS_RECEIVE_<OPTION>": ("Options of the [receiver](../push.md#limits).", "see there"),
+        "FEED_ASSETS_SERVE_<OPTION>": ("Options of [`feed-assets serve`](commands.md#feed-assets-serve).", "see there"),
     },
 }
 """Variables of no section, with meaning and default: a library reads them, or they are a command's options."""
