@@ -76,10 +76,7 @@ def live_leases(
     return found
 
 
-def release_lease(connection: Connection, lease: Lease, *, not_before: datetime | None = None) -> None:
-    """See `Leases.release`; in the caller's transaction. With `not_before`, it keeps its number, and is free then."""
+def release_lease(connection: Connection, lease: Lease) -> None:
+    """See `Leases.release`; in the caller's transaction."""
     mine = {"name": lease.name, "number": lease.number, "holder": lease.holder}
-    if not_before is None:
-        connection.execute(delete(LEASES).filter_by(**mine))
-    else:
-        connection.execute(update(LEASES).filter_by(**mine).values(until=stored_time(not_before)))
+    connection.execute(delete(LEASES).filter_by(**mine))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import AlreadyExistsError, Entry
 from feed_assets.leases.holding import Holding
-from feed_assets.leases.in_database import DatabaseLeases, release_lease, take_lease
+from feed_assets.leases.in_database import DatabaseLeases
 from feed_assets.leases.on_blackboard import BlackboardLeases
 from feed_assets.leases.port import Lease, Leases
 from feed_assets.state.address import sqlite_url
@@ -76,24 +76,6 @@ def test_of_many_who_take_a_lease_at_once_one_has_it(leases: Leases) -> None:
         taken = list(pool.map(lambda _: leases.take(NAME, LENGTH, now=NOW), range(16)))
 
     assert len([each for each in taken if each]) == 1
-
-
-def test_a_lease_that_is_put_off_keeps_its_number(database: str) -> None:
-    store = Store(database)
-
-    def taken(now: datetime) -> Lease | None:
-        with store.writing() as transaction:
-            return take_lease(transaction.connection, NAME, LENGTH, now=now)
-
-    lease = taken(NOW)
-    assert lease is not None
-    with store.writing() as transaction:
-        release_lease(transaction.connection, lease, not_before=NOW + timedelta(minutes=3))
-
-    assert taken(NOW + LENGTH) is None
-    again = taken(NOW + timedelta(minutes=3))
-    assert again is not None
-    assert again.number == 2
 
 
 class LosesAnswers(MemoryBlackboard):
