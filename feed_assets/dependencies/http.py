@@ -182,7 +182,9 @@ def _about_changes(api: DependencyApi) -> list[Operation]:
             shown = [
                 event_says(each)
                 for each in read
-                if (name := str(each.details.get("dataset", ""))) and dataset in {None, name} and caller.may(Verb.READ, name)
+                if (name := str(each.details.get("dataset", "")))
+                and dataset in {None, name}
+                and caller.may(Verb.READ, name)
             ]
             after = read[-1].sequence if read else max(after, newest)
             left = deadline - asyncio.get_running_loop().time()
