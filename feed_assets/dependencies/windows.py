@@ -138,10 +138,14 @@ class Windows:
         return leaf is not None and leaf.is_timed(slot.start, slot.grain)
 
     @property
+    def takes_parts(self) -> bool:
+        """Whether some member has a basis with parts."""
+        return any(leaf.rule.basis in {Basis.COUNTED, Basis.COVERED} for leaf in self._leaves.values())
+
+    @property
     def has_to_fold(self) -> bool:
         """Whether something is deleted when it is old: states of slots below an hour, or parts."""
-        takes_parts = any(leaf.rule.basis in {Basis.COUNTED, Basis.COVERED} for leaf in self._leaves.values())
-        return takes_parts or 0 < self.base.seconds < HOUR_SECONDS
+        return self.takes_parts or 0 < self.base.seconds < HOUR_SECONDS
 
     def is_member(self, path: str) -> bool:
         """Whether a path is a member, not a level above."""

@@ -17,6 +17,7 @@ from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.facts import Listed, Number, Part, Published, Status
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets_tests.dependencies.datasets import FIRST, at, feed, raw, service, told, topic
+from feed_assets_tests.dependencies.kills import check, kill_writers
 
 NOW = at("2026-11-28T12:00")
 LATER = NOW + timedelta(days=36)
@@ -237,3 +238,8 @@ def test_a_member_that_is_removed_is_no_longer_waited_for_and_a_new_one_reopens_
     assert (more.answer(day).complete, more.answer(day).revision) == (True, 1)
     more.expect([Number("source", hours[0], 5, version=1)], now=NOW)
     assert (more.answer(day).complete, more.answer(day).missing) == (False, 25)
+
+
+def test_writers_that_are_killed_leave_counters_events_and_answers_that_agree(database: str) -> None:
+    assert kill_writers(database, 1) == 2
+    assert check(database) > 0
