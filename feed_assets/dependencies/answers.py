@@ -157,8 +157,9 @@ def why_missing(states: SlotStates, slot: Slot) -> str:
 
 def _until_its_end(states: SlotStates, slot: Slot) -> str:
     """That only the end of a slot is waited for; "" if it needs facts, or a buffer."""
-    ends = states.verdict(slot, states.base(slot).facts, states.clock).check_at
-    if ends is None or states.windows.is_timed(slot):
+    facts = states.base(slot).facts
+    ends = states.verdict(slot, facts, states.clock).check_at
+    if ends is None or states.windows.is_timed(slot) or not states.verdict(slot, facts, ends).complete:
         return ""
     return f"has all that it needs, and ends at {moment_of(ends):%Y-%m-%d %H:%M}"
 

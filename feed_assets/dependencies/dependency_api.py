@@ -22,7 +22,7 @@ from feed_assets.dependencies.http_access import Access, Caller, Verb
 from feed_assets.dependencies.http_answers import SlotSays
 from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.recent_events import RecentEvents
-from feed_assets.dependencies.rules import Declared
+from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_listing import quality_of, said
 from feed_assets.dependencies.slot_states import SlotStates
@@ -83,8 +83,10 @@ class DependencyApi:
     def parts(self, slot: Slot) -> list[StoredPart] | None:
         """The parts with records in a base slot; None if the slot takes no parts. Asks the database."""
         windows = self.windows(slot.dataset)
-        if not windows.takes_parts or not windows.is_base(slot) or not self.store.exists():
+        if not windows.is_base(slot) or windows.rule_of(slot).basis not in {Basis.COUNTED, Basis.COVERED}:
             return None
+        if not self.store.exists():
+            return []
         with self.store.reading() as connection:
             stored = tables.read_parts_of(connection, (self.base, slot.dataset), slot.member)
         parts = [rows.part_of(each) for each in stored]

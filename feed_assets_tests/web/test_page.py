@@ -11,13 +11,13 @@ from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
 from feed_assets_tests.dependencies.datasets import DAY
-from feed_assets_tests.waiting import HANGS
 from feed_assets_tests.web.gated_shop import AGAIN, WAITING
 from feed_assets_tests.web.windows_service import MEMBERS, NOW, dependencies
 from feed_assets_tests.web.windows_service import serving as windows
 
 PHONE = {"width": 360, "height": 740}
 WIDE = {"width": 1280, "height": 900}
+LOADED = "#summary:not(:empty):not(:has-text('Loading'))"
 DAYS = "from=2019-11-15&to=2019-11-30"
 
 
@@ -26,10 +26,10 @@ def opened(browser):
     """Opens an address on a screen. The page raises no error, and sends all requests to its own service."""
     contexts, problems = [], []
 
-    def open_(url, address="", *, viewport=WIDE, ready="#summary:not(:empty)", **options):
+    def open_(url, address="", *, viewport=WIDE, ready=LOADED, **options):
         context = browser.new_context(viewport=viewport, **options)
         contexts.append(context)
-        context.set_default_timeout(HANGS * 1000)
+        context.set_default_timeout(120_000)
         page = context.new_page()
         page.requested = []
         page.on("request", lambda request: page.requested.append(request.url))
@@ -231,7 +231,7 @@ def test_with_tokens_the_page_asks_for_one_and_keeps_it_for_this_tab_only(opened
         page.wait_for_selector("#sign-in-why:has-text('Bearer')")
         page.fill("#token", token)
         page.keyboard.press("Enter")
-        page.wait_for_selector("#summary:not(:empty)")
+        page.wait_for_selector(LOADED)
 
         assert page.locator("#dataset option").all_inner_texts() == ["All datasets", "raw/ads", "raw/foo"]
         assert page.evaluate("localStorage.length") == 0
