@@ -13,15 +13,29 @@ from typing import NamedTuple
 from feed_assets.datasets.slots import Slot
 
 
+class Read(NamedTuple):
+    """A slot that an update was computed from.
+
+    If its `update` is known and in force, the present revision was read; else this `revision`; 0: unknown.
+    """
+
+    slot: Slot
+    update: str | None = None
+    revision: int = 0
+
+
 class Published(NamedTuple):
     """Which update of a feed's partition is in force; None: no valid one.
 
     `digest` stands for the content: an update with the digest of the one before is no new revision. Empty: unknown.
+    `read` is what `run` computed the update from, as far as it is known.
     """
 
     slot: Slot
     update: str | None
     digest: str = ""
+    read: tuple[Read, ...] = ()
+    run: str = ""
 
 
 class Listed(NamedTuple):

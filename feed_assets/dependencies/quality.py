@@ -56,7 +56,8 @@ class SlotQuality:
     """Marks, results of checks, computations and backfills of all datasets; states follow from these alone.
 
     `revisions` tells present revisions. `required` has the names of the checks of datasets; a dataset without names
-    passes if it has a result and no failure. Memory grows with the facts that `forget` keeps.
+    passes if it has a result and no failure. `audited` datasets pass without a result: they publish only what passed.
+    Memory grows with the facts that `forget` keeps.
     """
 
     def __init__(
@@ -64,16 +65,18 @@ class SlotQuality:
         datasets: Mapping[str, Dataset],
         revisions: Revisions,
         required: Mapping[str, frozenset[str]] = ANY_CHECKS,
+        audited: frozenset[str] = frozenset(),
     ) -> None:
         self._datasets = datasets
         self._revisions = revisions
         self._required = required
+        self._audited = audited
         self._clear()
 
     def _clear(self) -> None:
         self._history = RevisionHistory(self._revisions)
         self._lineage = Lineage(self._datasets, self._history)
-        self._checks = ChecksPassed(self._datasets, self._history, self._required)
+        self._checks = ChecksPassed(self._datasets, self._history, self._required, self._audited)
         self._states = QualityStates(self._history, self._lineage, self._checks)
         self._marks: dict[str, Mark] = {}
         self._endings: dict[Ended, None] = {}
@@ -84,12 +87,18 @@ class SlotQuality:
     def load(self, facts: Iterable[Fact]) -> None:
         """Replace everything by stored facts, in any order. Facts about undeclared datasets are left out."""
         self._clear()
+        self.take(facts)
+
+    def take(self, facts: Iterable[Fact]) -> None:
+        """Take stored facts that another process has added or replaced, in any order, as `load` does."""
         for fact in facts:
             if all(name in self._datasets for name in _datasets_of(fact)):
                 self._keep(fact)
         for mark in self._marks.values():
             if mark.removal is None:
                 self._lineage.spread(mark.id, mark.on)
+            else:
+                self._lineage.withdraw(mark.id)
 
     def facts(self) -> Iterator[Fact]:
         """All facts that are known, with removed marks and closed backfills."""
@@ -132,9 +141,7 @@ class SlotQuality:
         Raises QualityError for an unknown mark or somebody else's; RefusedMoveError if it is removed already.
         """
         _require_signature(removal, "removal")
-        mark = self._marks.get(mark_id)
-        if mark is None:
-            raise QualityError(f"No mark has the id {mark_id}. List the marks of the slot first.")
+        mark = self.known_mark(mark_id)
         if mark.removal is not None:
             if mark.removal == removal:
                 return Change()
@@ -332,9 +339,15 @@ class SlotQuality:
         found = self._lineage.computations.get(output)
         return found.inputs if found else ()
 
-    def get_mark(self, mark_id: str) -> Mark | None:
-        """A mark by its id, also if it is removed."""
-        return self._marks.get(mark_id)
+    def known_mark(self, mark_id: str) -> Mark:
+        """A mark by its id, also if it is removed. Raises QualityError for an unknown id."""
+        if (found := self._marks.get(mark_id)) is None:
+            raise QualityError(f"No mark has the id {mark_id}. List the marks of the slot first.")
+        return found
+
+    def marks(self, *, removed: bool = False) -> tuple[Mark, ...]:
+        """The marks of all datasets, oldest first; those that were removed only if asked for."""
+        return self._sorted(id_ for id_, mark in self._marks.items() if removed or mark.removal is None)
 
     def open_backfills(self) -> list[Backfill]:
         """The backfills that are open, oldest first."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 from feed_assets.datasets.containment import base_set
+from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.instants import DAY_SECONDS, instant_of
 from feed_assets.datasets.slots import Slot
@@ -22,6 +24,7 @@ from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, 
 from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
+from feed_assets.dependencies.quality_service import QualityService, computed
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.updates import take_listed, take_published
 from feed_assets.state.event_log import Event, newest_number
@@ -44,18 +47,30 @@ class Dependencies:
         """`base` is the URI of the feeds' base: several bases may share the database."""
         self._kept = KeptStates(store, base, datasets)
         self._folded_on = -1
+        self.quality: Final = QualityService(self._kept)
+        """Marks, checks and backfills of slots."""
 
     @property
     def datasets(self) -> Mapping[str, Declared]:
         """The declared datasets by name."""
         return self._kept.datasets
 
+    def dataset(self, name: str) -> Dataset:
+        """A declared dataset. Raises UnknownDatasetError."""
+        return self._kept.view(name).windows.dataset
+
     def published(self, facts: Sequence[Published], *, now: datetime) -> None:
-        """Say which updates are in force. Repeated facts change nothing; equal digests are no new revision."""
+        """Say which updates are in force. Repeated facts change nothing; equal digests are no new revision.
+
+        What they were computed from is looked up after all of them are taken, so their order does not matter.
+        """
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
+                act = _act_of_base(acts, fact.slot, Basis.PUBLISHED)
+                take_published(act, fact)
+                if fact.update and fact.read:
+                    acts.commands.append(partial(computed, self._kept, fact, act.clock))
 
         self._kept.change(now, work)
 
@@ -223,6 +238,10 @@ class Dependencies:
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
         return answer(self._kept.view(slot.dataset), slot)
+
+    def update_of(self, slot: Slot) -> str | None:
+        """The update of a feed's slot that is known to be in force. From memory."""
+        return self._kept.view(slot.dataset).base(slot).facts.update
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""

@@ -15,8 +15,11 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.facts import Published
+from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.changes import log_page
+from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.watching import Look, Watch, continue_scan, look_at_logged
 from feed_assets.file_feed.wording import counted
@@ -101,7 +104,7 @@ class _Tick:
     deadline: float
     events: UpdateEvents
     flows: Flows
-    published: list[Published] = field(default_factory=list)
+    published: dict[Slot, Published] = field(default_factory=dict)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     touched: set[tuple[str, str]] = field(default_factory=set)
 
@@ -118,7 +121,7 @@ class _Tick:
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)
         if self.flows.triggers:
-            self.flows.states(self.store, self.board).published(self.published, now=self.now)
+            self._states.published([*self.published.values()], now=self.now)
 
         still_open, compare = plan_stale(
             requests,
@@ -228,8 +231,8 @@ class _Tick:
                 )
             return watch
         if self.flows.knows(node.location) and look.touched:
-            slot = self.flows.slot(node.location, look.partition)
-            self.published.append(Published(slot, look.update.name if look.update else None))
+            fact = self._published(node, look)
+            self.published[fact.slot] = fact
         for change in look.changes:
             self.events.report(node, change)
         if look.touched:
@@ -239,6 +242,24 @@ class _Tick:
             elif not places <= self.touched:
                 return replace(watch, cut_short=True)
         return watch
+
+    def _published(self, node: FeedNode, look: Look) -> Published:
+        """What is in force after a look. For a new update of our own, its record says what it was computed from."""
+        slot, update = self.flows.slot(node.location, look.partition), look.update
+        if update is None:
+            return Published(slot, None)
+        known = self.published.get(slot) or Published(slot, self._states.update_of(slot))
+        if known.update == update.name or not node.made_here:
+            return known._replace(update=update.name)
+        record = read_record(update.feed, update.partition, update.name)
+        if record is None:
+            return Published(slot, update.name)
+        read = self.flows.read(node.location, look.partition, record)
+        return Published(slot, update.name, read=read, run=record.facts.run_id)
+
+    @property
+    def _states(self) -> Dependencies:
+        return self.flows.states(self.store, self.board)
 
     def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
         key = self.feeds.keys[node.location]
