@@ -300,10 +300,11 @@ class KeptStates:
             return newest
         at = max(now, *(moment_of(act.clock) for act in acts.acts.values()))
         events = [NewEvent(each.kind, at, {"base": self.base, **each.details}) for each in told]
-        noted = NewEvent(NOTED, at, {"base": self.base, "dataset": next(iter(acts.acts))})
-        numbers = transaction.append_many(events or [noted])
-        self._quality.save(transaction.connection, facts, numbers[-1])
-        return numbers[-1]
+        if not events and not acts.numbers:
+            events = [NewEvent(NOTED, at, {"base": self.base, "dataset": next(iter(acts.acts))})]
+        newest = [newest, *transaction.append_many(events)][-1]
+        self._quality.save(transaction.connection, facts, newest)
+        return newest
 
     def _catch_up(self, connection: Any) -> None:
         """Bring memory to the newest event."""

@@ -167,7 +167,7 @@ def test_a_result_that_is_not_computed_again_stays_bad_and_says_why(driver: Driv
     assert driver.state(DAY) is BAD
     (path,) = driver.quality.why_bad(DAY)
     assert str(path) == (
-        "bots (person ann), on raw/foo - 5min 2026-11-27T15:30Z, revision 1, by way of "
+        "bots (person ann, mark m1), on raw/foo - 5min 2026-11-27T15:30Z, revision 1, by way of "
         "revenue/v1 - day 2026-11-27, revision 1 < pre/v1 - day 2026-11-27, revision 1 < "
         "pre/v1 - hour 2026-11-27T15:00Z, revision 1 < raw/foo - hour 2026-11-27T15:00Z, revision 1. "
         "raw/foo - 5min 2026-11-27T15:30Z has a newer revision: compute again from that"
