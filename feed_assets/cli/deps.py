@@ -17,6 +17,7 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.dependencies.marks import Author
 
 if TYPE_CHECKING:
+    from feed_assets.datasets.dataset import Dataset
     from feed_assets.dependencies.gate import Verdict
     from feed_assets.dependencies.marks import Mark, Signature
     from feed_assets.dependencies.quality_states import MarkPath
@@ -137,14 +138,9 @@ def mark(dataset: str, slot: str, reason: str, member: str, by: str | None, evid
     """
     installation = load_installation()
     flows, states = _known(installation)
-    if not states.datasets:
-        raise click.ClickException("No asset here has a trigger(), so nothing waits for good data: declare one first.")
-    name = next((place for place, node in flows.feeds.feeds.items() if node.name == dataset), dataset)
-    marked = states.dataset(name).slot(slot, member)
-    author = Author.person(by or login_name())
-    made = states.quality.mark(
-        marked, reason=reason, author=author, evidence=evidence, now=installation.settings.clock.now()
-    )
+    marked = _dataset(flows, states, dataset).slot(slot, member)
+    author, now = Author.person(by or login_name()), installation.settings.clock.now()
+    made = states.quality.mark(marked, reason=reason, author=author, evidence=evidence, now=now)
     if as_json:
         print_json(_plain_mark(made))
         return
@@ -173,8 +169,9 @@ def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
 @json_option
 def marks(dataset: str | None, *, as_json: bool) -> None:
     """List the marks that hold, oldest first; of DATASET only those that are set on it."""
-    _, states = _known(load_installation())
-    found = [each for each in states.quality.marks() if dataset in {None, each.on.slot.dataset}]
+    flows, states = _known(load_installation())
+    name = _dataset(flows, states, dataset).name if dataset else None
+    found = [each for each in states.quality.marks() if name in {None, each.on.slot.dataset}]
     if as_json:
         print_json([_plain_mark(each) for each in found])
         return
@@ -195,6 +192,13 @@ def marks(dataset: str | None, *, as_json: bool) -> None:
         empty="No mark holds.",
         keep=("mark", "slot", "reason"),
     )
+
+
+def _dataset(flows: Flows, states: Dependencies, name: str) -> Dataset:
+    """A dataset by its name, or by that of its asset."""
+    if not states.datasets:
+        raise click.ClickException("No asset here has a trigger(), so nothing waits for good data: declare one first.")
+    return states.dataset(next((place for place, node in flows.feeds.feeds.items() if node.name == name), name))
 
 
 def _plain_mark(mark: Mark) -> dict[str, object]:

@@ -6,7 +6,7 @@ Not here: the decision on each day (`raw_growth`, `empty_days`), and the record 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -40,8 +40,8 @@ class LateDays:
     """Kinds whose feed could not be read, perhaps after decisions on its first days."""
     comparing: Comparing = field(default_factory=Comparing)
     """How long files of a copied base may be read."""
-    joins: Callable[[str, bool], bool] = lambda _, __: True
-    """Whether a downstream feed may join a run; and whether it has an update in force."""
+    joins: Callable[[str, str, Collection[str], bool], bool] = lambda *_: True
+    """Whether a feed may be computed on a day in the run that computes these feeds; and whether it has an update."""
     by_hour: bool = False
     """Whether the decisions have their hours."""
     _stopped: dict[str, str] = field(default_factory=dict)
@@ -244,9 +244,9 @@ class LateDays:
         downstream = {}
         for day, feeds in candidates.items():
             elsewhere = {place for place in due if place[1] != day}
-            running = {}
+            running: dict[str, str | None] = {}
             for feed in feeds:
-                if not self.joins(feed, in_force.get((feed, day)) is not None):
+                if not self.joins(feed, day, {*due_by_day[day], *running}, in_force.get((feed, day)) is not None):
                     continue
                 read = {parent.place for parent in parents[feed, day] if not parent.context}
                 if needed[feed, day] <= available and not read & elsewhere:

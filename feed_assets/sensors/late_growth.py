@@ -63,7 +63,7 @@ def late_growth(
             sources,
             {kind: feed for kind, feed in watched.items() if not has_trigger(feeds, feed)},
             requests,
-            joins=lambda feed, _: not has_trigger(feeds, feed),
+            joins=lambda feed, *_: not has_trigger(feeds, feed),
         )
         days.comparing.until = deadline
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ import dagster as dg
 
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import EventsGoneError
-from feed_assets.dependencies.gate import decide
+from feed_assets.dependencies.gate import decide, quality_fault
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.trigger import OnRerun
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
@@ -144,10 +144,14 @@ class _Gate:
         found = {str(each.slot): each.revision for case in cases for each in case.inputs if each.complete}
         return {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
 
-    def joins(self, feed: str, has_update: bool) -> bool:  # noqa: FBT001 - the port of `LateDays`
-        """Whether a flow may be computed in the run of its inputs: nothing but these decides on it there."""
+    def joins(self, feed: str, day: str, computed: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port
+        """Whether a flow may be computed in the run that computes these of its inputs, if its others are good."""
         trigger = self.flows.triggers.get(feed)
-        return trigger is not None and not (has_update and trigger.on_rerun is OnRerun.IGNORE)
+        if trigger is None or (has_update and trigger.on_rerun is OnRerun.IGNORE):
+            return False
+        anew = {self.flows.slot(each, day) for each in computed if self.flows.knows(each)}
+        case = self.flows.case(self.states, feed, day, in_force=None, behind="")
+        return not quality_fault([each for each in case.inputs if each.slot not in anew], trigger)
 
 
 def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -> tuple[int, set[tuple[str, str]]]:
