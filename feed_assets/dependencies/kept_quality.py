@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final
-
-from sqlalchemy.engine import Connection
+from typing import Any, Final
 
 from feed_assets.dependencies import tables
 from feed_assets.dependencies.act import COMPLETED, REOPENED, Act, Change
@@ -37,7 +35,7 @@ class KeptQuality:
         """Whether memory has it."""
         return self._view is not None
 
-    def view(self, connection: Connection | None) -> SlotQuality:
+    def view(self, connection: Any | None) -> SlotQuality:
         """The quality; without a connection, there is no database yet. Raises QualityError for a row of no fact."""
         if self._view is None:
             audited = frozenset(
@@ -49,12 +47,12 @@ class KeptQuality:
             self._view = view
         return self._view
 
-    def follow(self, connection: Connection, after: int) -> None:
+    def follow(self, connection: Any, after: int) -> None:
         """Take over what others wrote after an event."""
         if self._view is not None and (facts := self._read(connection, after)):
             self._view.take(facts)
 
-    def save(self, connection: Connection, facts: Iterable[Fact], changed: int) -> None:
+    def save(self, connection: Any, facts: Iterable[Fact], changed: int) -> None:
         """Save facts, with the number of an event of the transaction."""
         rows = (to_row(each) for each in facts)
         tables.save_quality(
@@ -68,7 +66,7 @@ class KeptQuality:
         """Drop memory: it is loaded again when needed."""
         self._view = None
 
-    def _read(self, connection: Connection, after: int) -> list[Fact]:
+    def _read(self, connection: Any, after: int) -> list[Fact]:
         rows = tables.read_quality(connection, self._base, after)
         return [from_row(Row(row.kind, row.digest, json.loads(row.content))) for row in rows]
 
