@@ -13,6 +13,7 @@ from typing import Final
 
 from feed_assets.datasets.containment import ancestors
 from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import moved
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.checks_passed import ChecksPassed
@@ -85,15 +86,15 @@ class SlotQuality:
         self._open_slots = SlotIndex(self._datasets)
 
     def load(self, facts: Iterable[Fact]) -> None:
-        """Replace everything by stored facts, in any order. Facts about undeclared datasets are left out."""
+        """Replace everything by stored facts, in any order. Facts about slots that are not declared are left out."""
         self._clear()
         self.take(facts)
 
     def take(self, facts: Iterable[Fact]) -> None:
         """Take stored facts that another process has added or replaced, in any order, as `load` does."""
         for fact in facts:
-            if all(name in self._datasets for name in _datasets_of(fact)):
-                self._keep(fact)
+            if (declared := self._declared(fact)) is not None:
+                self._keep(declared)
         for mark in self._marks.values():
             if mark.removal is None:
                 self._lineage.spread(mark.id, mark.on)
@@ -356,6 +357,27 @@ class SlotQuality:
 
     # Facts in memory
 
+    def _declared(self, fact: Fact) -> Fact | None:
+        """A stored fact, without inputs that are not declared any more; None if the rest is not, either."""
+        match fact:
+            case Ended(slots):
+                dataset = self._datasets.get(slots.dataset)
+                exists = dataset is not None and slots.member in dataset.hierarchy and slots.grain in dataset.grains
+                return fact if exists else None
+            case Computation(output, inputs):
+                if not self._has(output.slot):
+                    return None
+                return replace(fact, inputs=tuple(each for each in inputs if self._has(each.slot)))
+            case _:
+                return fact if all(map(self._has, _slots(fact))) else None
+
+    def _has(self, slot: Slot) -> bool:
+        try:
+            self._dataset(slot).check(slot)
+        except (QualityError, DatasetError):
+            return False
+        return True
+
     def _keep(self, fact: Fact) -> None:
         match fact:
             case Ended():
@@ -529,10 +551,6 @@ def _slots(fact: Fact) -> list[Slot]:
             return [*fact.slots]
         case Ended():
             return [*_range_slots(fact.slots)]
-
-
-def _datasets_of(fact: Fact) -> set[str]:
-    return {fact.slots.dataset} if isinstance(fact, Ended) else {slot.dataset for slot in _slots(fact)}
 
 
 def _range_slots(slots: SlotRange) -> Iterator[Slot]:

@@ -14,6 +14,7 @@ import pytest
 
 from feed_assets.datasets.containment import base_set
 from feed_assets.datasets.errors import SlotError
+from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.facts import Published, Read
@@ -279,6 +280,19 @@ def test_marks_and_reopenings_of_several_writers_at_once_are_all_kept(database: 
     assert found == [found[0]] * 4
     assert [found[0][number] for number in range(4)] == [BAD, BACKFILLED, UNCHECKED, BACKFILLED]
     assert [facts_of(each) for each in writers] == [reloaded(database)] * 3
+
+
+def test_facts_about_what_is_no_longer_declared_are_left_out(database: str) -> None:
+    dependencies = started(database)
+    dependencies.quality.mark(HOUR, reason="bots", author=ANN, now=NOW)
+    dependencies.quality.mark(REPORT_DAY, reason="prices", author=ANN, now=NOW)
+    dependencies.reopen([HOUR], reason="a corrected file", now=NOW)
+
+    by_hour = replace(feed(base=Grain.HOUR), checked=True)
+    later = service(database, raw("other"), by_hour, REPORT)
+    assert [mark.reason for mark in later.quality.marks()] == ["prices"]
+    assert states(later, [REPORT_DAY, RAW_DAY, CLEAN_DAY]) == [BAD, UNCHECKED, PASSED]
+    assert states(dependencies) == [BACKFILLED, BACKFILLED, BAD, BAD]
 
 
 def test_a_commit_that_fails_leaves_memory_as_the_database_is(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
