@@ -14,9 +14,9 @@ from feed_assets.datasets.slots import Slot
 
 
 class Read(NamedTuple):
-    """A slot that an update was computed from.
+    """A slot that an update was computed from: by the update that was read, or else by the `revision`.
 
-    If its `update` is known and in force, the present revision was read; else this `revision`; 0: unknown.
+    With neither, the present revision counts: whoever read an older one is behind, and will be computed again.
     """
 
     slot: Slot

@@ -117,12 +117,14 @@ def computed(kept: KeptStates, fact: Published, at: int, quality: SlotQuality) -
 
 
 def _revision_read(kept: KeptStates, read: Read) -> SlotRevision | None:
-    """The revision that was read; None if that is unknown, or from another store."""
+    """The revision that was read; None for an update that is not in force any more, and for what does not exist."""
     try:
         kept.view(read.slot.dataset).windows.dataset.check(read.slot)
     except DatasetError:
         return None
     state = kept.state(read.slot)
-    if read.update is not None and isinstance(state, BaseState) and state.facts.update == read.update:
-        return SlotRevision(read.slot, state.revision or 1)
-    return SlotRevision(read.slot, read.revision) if 1 <= read.revision <= (state.revision or 1) else None
+    present = state.revision or 1
+    in_force = state.facts.update if isinstance(state, BaseState) else None
+    if (read.update and read.update == in_force) or not (read.update or read.revision):
+        return SlotRevision(read.slot, present)
+    return SlotRevision(read.slot, read.revision) if 1 <= read.revision <= present else None

@@ -111,13 +111,15 @@ class Flows:
     def read(self, feed: str, partition: str | None, record: Record) -> tuple[Read, ...]:
         """The slots that an update was computed from, as its record says.
 
-        Feeds by the updates that were read; raw data by the revisions for which the gate started the run.
+        Feeds by the updates that were read; raw data by the revisions for which the gate started the run, if it did.
         """
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
         by_gate = {str(name): revision for name, revision in (record.facts.details.get(REVISIONS) or {}).items()}
         found: dict[Slot, str | None] = {own._replace(dataset=name): None for name in _raw_datasets(node)}
         for each in record.facts.inputs:
-            if isinstance(each, FeedInput) and self.knows(each.feed) and self.feeds.can_have(each.feed, each.partition):
+            if not isinstance(each, FeedInput) or each.update is None:
+                continue
+            if self.knows(each.feed) and self.feeds.can_have(each.feed, each.partition):
                 found[self.slot(each.feed, each.partition)] = each.update
         return tuple(Read(slot, update, by_gate.get(str(slot), 0)) for slot, update in found.items())
 

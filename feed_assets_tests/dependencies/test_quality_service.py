@@ -177,9 +177,27 @@ def test_an_update_that_comes_back_into_force_is_as_bad_as_what_it_was_computed_
 def test_an_update_whose_inputs_are_unknown_or_do_not_exist_is_bad_by_its_own_marks_only(database: str) -> None:
     dependencies = started(database)
     dependencies.quality.mark(HOUR, reason="bots", author=ANN, now=NOW)
-    lost = (Read(RAW_DAY, revision=7), Read(CLEAN_DAY, "0"), Read(RAW_DAY._replace(start=0), revision=1))
+    lost = (Read(RAW_DAY, revision=7), Read(CLEAN_DAY, "0"), Read(RAW_DAY._replace(start=0)))
     dependencies.published([Published(REPORT_DAY, "2", read=lost)], now=NOW)
     assert states(dependencies, [REPORT_DAY]) == [PASSED]
+
+
+def test_an_update_that_names_neither_updates_nor_revisions_counts_as_computed_from_the_present_ones(
+    database: str,
+) -> None:
+    dependencies = started(database)
+    dependencies.quality.mark(HOUR, reason="bots", author=ANN, now=NOW)
+    dependencies.published([Published(REPORT_DAY, "2", read=(Read(RAW_DAY),))], now=NOW)
+    assert states(dependencies, [REPORT_DAY]) == [BAD]
+
+
+def test_an_update_that_read_an_older_revision_of_a_base_slot_is_as_bad_as_that_one(database: str) -> None:
+    dependencies = started(database)
+    dependencies.quality.mark(HOUR, reason="bots", author=ANN, now=NOW)
+    dependencies.reopen([HOUR], reason="a corrected file", now=NOW)
+    for revision, state in ((1, BAD), (2, PASSED)):
+        dependencies.published([Published(REPORT_DAY, str(revision), read=(Read(HOUR, revision=revision),))], now=NOW)
+        assert states(dependencies, [REPORT_DAY]) == [state]
 
 
 def test_d40_refused_commands_name_the_present_state_and_change_nothing(database: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.marks import Accepts, Author, QualityState
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import Trigger
+from feed_assets.dependencies.trigger import OnRerun, Trigger
 from feed_assets.feed_events.triggers import REVISIONS_TAG
 from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow
@@ -105,8 +106,8 @@ def test_d36_a_flow_that_takes_any_quality_goes_on(gated):
     gated.tick("new_manifests")
     case = explained(gated, "ad_effectiveness").case
     for accepted, starts in ((Accepts.PASSED, False), (Accepts.NOT_BAD, False), (Accepts.ANY, True)):
-        trigger = Trigger(quality=accepted, settle=Trigger().settle * 0)
-        verdict = decide(case, trigger, now=gated.now, lookback=Trigger().settle)
+        trigger = Trigger(quality=accepted, settle=timedelta(0))
+        verdict = decide(case, trigger, now=gated.now, lookback=timedelta(days=30))
         assert (verdict.held is None) == starts, accepted
 
 
@@ -167,15 +168,25 @@ def test_an_update_of_before_that_is_in_force_again_is_bad_again(gated):
     assert found(gated, ADS) == [BAD]
 
 
-def test_an_update_without_revisions_in_its_record_is_known_by_the_updates_that_it_read(gated):
-    gated.process()  # a run that nobody asked the gate for
+def test_d34_runs_that_nobody_asked_the_gate_for_are_as_bad_as_what_they_read(gated):
+    mark(gated)
+    gated.process()
     gated.relate()
     gated.tick("new_manifests")
-    mark(gated)
-    assert found(gated, ADS, EFFECTIVENESS) == [PASSED, PASSED]
-    states = states_of(gated)
-    states.quality.mark(states.dataset(ADS).slot(DAY), reason="prices", author=ANN, now=gated.now)
     assert found(gated, ADS, EFFECTIVENESS) == [BAD, BAD]
+    assert states_of(gated).answer(states_of(gated).dataset(ADS).slot(DAY)).revision == 2
+
+
+def test_d39_a_flow_that_ignores_new_revisions_keeps_its_result_which_stays_bad(gated):
+    mark(gated)
+    gated.raw_bytes(DAY, {"late": 50}, hour="15")
+    run(gated, gated.tick("starts"))
+    gated.tick("new_manifests")
+    case = explained(gated, "ad_effectiveness").case
+    ignoring = Trigger(on_rerun=OnRerun.IGNORE)
+    verdict = decide(case, ignoring, now=gated.now, lookback=timedelta(days=30))
+    assert "stays, as the trigger ignores changes of inputs" in verdict.sentence
+    assert found(gated, EFFECTIVENESS) == [BAD]
 
 
 def test_a_tick_without_news_reads_no_record(gated, monkeypatch):
