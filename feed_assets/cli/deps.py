@@ -197,7 +197,7 @@ def marks(dataset: str | None, *, as_json: bool) -> None:
 def _dataset(flows: Flows, states: Dependencies, name: str) -> Dataset:
     """A dataset by its name, or by that of its asset."""
     if not states.datasets:
-        raise click.ClickException("No asset here has a trigger(), so nothing waits for good data: declare one first.")
+        raise click.ClickException("No asset of this project has a trigger: add trigger() to its metadata.")
     return states.dataset(next((place for place, node in flows.feeds.feeds.items() if node.name == name), name))
 
 

@@ -107,7 +107,7 @@ def decide(case: Case, trigger: Trigger, *, now: datetime, lookback: timedelta) 
     for stage, fault in (
         (Stage.TIME, _too_early(case, trigger.since or (now - lookback).date())),
         (Stage.DATA, _data(case)),
-        (Stage.QUALITY, quality_fault(case.inputs, trigger)),
+        (Stage.QUALITY, _quality(case, trigger)),
         (Stage.ONCE, _again(case, trigger, now)),
     ):
         if any(each.holds is False for each in stages):
@@ -129,11 +129,10 @@ def _data(case: Case) -> str:
     return _first_of(f"{_name(each)}: {each.waits or 'not complete'}" for each in missing)
 
 
-def quality_fault(inputs: Iterable[InputState], trigger: Trigger) -> str:
-    """Which complete inputs the flow does not take, and why; "" if it takes all."""
+def _quality(case: Case, trigger: Trigger) -> str:
     return _first_of(
         f"{_name(each)} is {each.quality}{f': {each.why}' if each.why else f', and the flow takes {accepted}'}"
-        for each in inputs
+        for each in case.inputs
         if each.complete and not (accepted := accepted_by(trigger, each)).accepts(each.quality)
     )
 

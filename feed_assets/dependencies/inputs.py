@@ -10,13 +10,12 @@ from feed_assets.dependencies.service import Dependencies
 
 def input_state(states: Dependencies, slot: Slot, *, optional: bool = False) -> InputState:
     """What is known of a slot that a flow reads. Raises UnknownDatasetError; DatasetError if there is no such slot."""
-    answer, quality = states.answer(slot), states.quality.answer(slot).state
+    answer, quality = states.answer(slot), states.quality.state(slot)
     return InputState(
         slot,
         complete=answer.complete,
         revision=answer.revision,
-        # What is still to be published has passed nothing yet.
-        quality=QualityState.UNCHECKED if quality is QualityState.PASSED and not answer.complete else quality,
+        quality=quality,
         optional=optional,
         checked=states.datasets[slot.dataset].checked,
         marks=tuple(states.quality.why_bad(slot)) if quality is QualityState.BAD else (),

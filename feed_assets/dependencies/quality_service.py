@@ -16,7 +16,7 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.facts import Published, Read
 from feed_assets.dependencies.kept_states import Acts, KeptStates
 from feed_assets.dependencies.lineage import Consumption
-from feed_assets.dependencies.marks import Author, CheckResult, Computation, Mark, Signature, SlotRevision
+from feed_assets.dependencies.marks import Author, CheckResult, Computation, Mark, QualityState, Signature, SlotRevision
 from feed_assets.dependencies.quality import SlotQuality
 from feed_assets.dependencies.quality_events import Change
 from feed_assets.dependencies.quality_states import MarkPath, Quality
@@ -70,6 +70,13 @@ class QualityService:
             return quality.checked(CheckResult(on, check, passed, instant_of(now)))
 
         self._change(slot, now, command)
+
+    def state(self, slot: Slot) -> QualityState:
+        """The state of the present revision of a slot. What is still to be published has passed nothing."""
+        with self._kept.quality() as quality:
+            found = quality.answer(slot).state
+            is_early = found is QualityState.PASSED and not self._kept.state(slot).complete
+            return QualityState.UNCHECKED if is_early else found
 
     def answer(self, slot: Slot) -> Quality:
         """The quality of a slot in its present revision."""

@@ -45,19 +45,19 @@ class Dependencies:
 
     def __init__(self, store: Store, base: str, datasets: Mapping[str, Declared]) -> None:
         """`base` is the URI of the feeds' base: several bases may share the database."""
-        self._kept = KeptStates(store, base, datasets)
+        self.kept = KeptStates(store, base, datasets)
         self._folded_on = -1
-        self.quality: Final = QualityService(self._kept)
+        self.quality: Final = QualityService(self.kept)
         """Marks, checks and backfills of slots."""
 
     @property
     def datasets(self) -> Mapping[str, Declared]:
         """The declared datasets by name."""
-        return self._kept.datasets
+        return self.kept.datasets
 
     def dataset(self, name: str) -> Dataset:
         """A declared dataset. Raises UnknownDatasetError."""
-        return self._kept.view(name).windows.dataset
+        return self.kept.view(name).windows.dataset
 
     def published(self, facts: Sequence[Published], *, now: datetime) -> None:
         """Say which updates are in force. Repeated facts change nothing; equal digests are no new revision.
@@ -70,9 +70,9 @@ class Dependencies:
                 act = _act_of_base(acts, fact.slot, Basis.PUBLISHED)
                 take_published(act, fact)
                 if fact.update and fact.read:
-                    acts.commands.append(partial(computed, self._kept, fact, act.clock))
+                    acts.commands.append(partial(computed, self.kept, fact, act.clock))
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def listed(self, facts: Sequence[Listed], *, now: datetime) -> None:
         """Say what a listing of raw data shows. Repeated facts change nothing.
@@ -86,7 +86,7 @@ class Dependencies:
             for fact in facts:
                 take_listed(_act_of_base(acts, fact.slot, Basis.ASSUMED, Basis.COUNTED), fact)
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def report(self, parts: Sequence[Part], *, now: datetime) -> list[Outcome]:
         """Count parts. Each is answered on its own; a part that is refused changes nothing."""
@@ -97,7 +97,7 @@ class Dependencies:
             outcomes[:] = [_answered(lambda part=part: take_part(acts.of(part.dataset), acts, part)) for part in parts]  # type: ignore[misc]
 
         if parts:
-            self._kept.change(now, work, reads=True)
+            self.kept.change(now, work, reads=True)
         return outcomes
 
     def replace(
@@ -120,7 +120,7 @@ class Dependencies:
             acts.load_parts((dataset, each) for each in (*old, *(part.id for part in new)))
             replace_parts(acts.of(dataset), acts, member, old, new, equal=equal_to)
 
-        self._kept.change(now, work, reads=True)
+        self.kept.change(now, work, reads=True)
 
     def expect(self, numbers: Sequence[Number | Ends], *, now: datetime) -> list[Outcome]:
         """Take numbers and end positions of witnesses. Each is answered on its own; a refused one changes nothing."""
@@ -129,7 +129,7 @@ class Dependencies:
         def work(acts: Acts) -> None:
             outcomes[:] = [_answered(lambda each=each: _take_number(acts, each)) for each in numbers]  # type: ignore[misc]
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
         return outcomes
 
     def reopen(
@@ -158,7 +158,7 @@ class Dependencies:
                 bases = (slot for each in mine for slot in base_set(act.windows.dataset, each))
                 reopen_all(act, bases, reason, equal=equal_to, hold=hold)
 
-        self._kept.change(now, work, record=record)
+        self.kept.change(now, work, record=record)
 
     def release(self, slots: Iterable[Slot], *, now: datetime, equal_to: bool = False) -> None:
         """End the backfills of slots: of their base sets. With `equal_to`, the backfill was abandoned, or found equal.
@@ -176,7 +176,7 @@ class Dependencies:
                         if equal_to:
                             act.keep_content(slot)
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def waive(self, slots: Iterable[Slot], *, reason: str, by: str, now: datetime) -> str:
         """Say that slots need not be complete: their base sets count as complete when they have ended.
@@ -199,7 +199,7 @@ class Dependencies:
                         facts = act.facts(slot)
                         act.set_facts(slot, facts._replace(waivers=tuple(sorted({*facts.waivers, id_}))))
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
         return id_
 
     def unwaive(self, id_: str, *, reason: str, by: str, now: datetime) -> None:
@@ -207,7 +207,7 @@ class Dependencies:
         _check_reason(reason, "an unwaiving")
 
         def work(acts: Acts) -> None:
-            found = [name for name in self.datasets if id_ in self._kept.view(name).waivers]
+            found = [name for name in self.datasets if id_ in self.kept.view(name).waivers]
             if not found:
                 raise RefusedFactError(f"there is no waiver {id_}: the reasons in an answer name the ids of waivers.")
             for name in found:
@@ -222,40 +222,40 @@ class Dependencies:
                         left = tuple(one for one in facts.waivers if one != id_)
                         act.set_facts(slot, facts._replace(waivers=left))
 
-        self._kept.change(now, work)
+        self.kept.change(now, work)
 
     def tick(self, now: datetime) -> None:
         """Let time pass: slots that end or whose buffer passes become complete. Once a day, old states are folded."""
         clock = instant_of(now)
-        self._kept.refresh()
-        checks = {name: self._kept.view(name).next_check() for name in self.datasets}
+        self.kept.refresh()
+        checks = {name: self.kept.view(name).next_check() for name in self.datasets}
         if due := [name for name, at in checks.items() if at is not None and at <= clock]:
-            self._kept.change(now, lambda acts: acts.touch(due))
+            self.kept.change(now, lambda acts: acts.touch(due))
         if clock // DAY_SECONDS != self._folded_on:
-            self._kept.fold(now)
+            self.kept.fold(now)
             self._folded_on = clock // DAY_SECONDS
 
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
-        return answer(self._kept.view(slot.dataset), slot)
+        return answer(self.kept.view(slot.dataset), slot)
 
     def update_of(self, slot: Slot) -> str | None:
         """The update of a feed's slot that is known to be in force. From memory."""
-        return self._kept.view(slot.dataset).base(slot).facts.update
+        return self.kept.view(slot.dataset).base(slot).facts.update
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""
-        states = self._kept.view(slot.dataset)
+        states = self.kept.view(slot.dataset)
         states.windows.dataset.check(slot)
         return why_missing(states, slot)
 
     def refresh(self) -> None:
         """Take over what other processes have written. One query if there is nothing new."""
-        self._kept.refresh()
+        self.kept.refresh()
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
         """The first events of this base after a number, in order. Raises EventsGoneError if some are gone."""
-        store, found = self._kept.store, list[Event]()
+        store, found = self.kept.store, list[Event]()
         while len(found) < limit:
             read = store.events(after, log=LOG, limit=_AT_ONCE)
             if (read and read[0].sequence != after + 1) or (not read and after > self.newest()):
@@ -264,7 +264,7 @@ class Dependencies:
                     f"answers, and go on after {self.newest()}.",
                     self.newest(),
                 )
-            found += [each for each in read if each.details.get("base") == self._kept.base]
+            found += [each for each in read if each.details.get("base") == self.kept.base]
             if len(read) < _AT_ONCE:
                 break
             after = read[-1].sequence
@@ -272,20 +272,20 @@ class Dependencies:
 
     def newest(self) -> int:
         """The number of the newest event; 0 before the first."""
-        if not self._kept.store.exists():
+        if not self.kept.store.exists():
             return 0
-        with self._kept.store.reading() as connection:
+        with self.kept.store.reading() as connection:
             return newest_number(connection, LOG)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Wait until there is an event after this number, of any base; False if none came in time."""
         deadline = time.monotonic() + seconds
-        while not self._kept.store.events(after, log=LOG, limit=1):
+        while not self.kept.store.events(after, log=LOG, limit=1):
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            with self._kept.news:
-                self._kept.news.wait(min(left, LOOK_SECONDS))
+            with self.kept.news:
+                self.kept.news.wait(min(left, LOOK_SECONDS))
         return True
 
 

@@ -41,7 +41,8 @@ class LateDays:
     comparing: Comparing = field(default_factory=Comparing)
     """How long files of a copied base may be read."""
     joins: Callable[[str, str, Collection[str], bool], bool] = lambda *_: True
-    """Whether a feed may be computed on a day in the run that computes these feeds; and whether it has an update."""
+    """Whether a downstream feed may join the run of a day: the feed, the day, the feeds of the run, whether it has an
+    update in force."""
     by_hour: bool = False
     """Whether the decisions have their hours."""
     _stopped: dict[str, str] = field(default_factory=dict)
@@ -246,10 +247,10 @@ class LateDays:
             elsewhere = {place for place in due if place[1] != day}
             running: dict[str, str | None] = {}
             for feed in feeds:
-                if not self.joins(feed, day, {*due_by_day[day], *running}, in_force.get((feed, day)) is not None):
-                    continue
                 read = {parent.place for parent in parents[feed, day] if not parent.context}
-                if needed[feed, day] <= available and not read & elsewhere:
+                if not needed[feed, day] <= available or read & elsewhere:
+                    continue
+                if self.joins(feed, day, {*due_by_day[day], *running}, in_force.get((feed, day)) is not None):
                     available.add((feed, day))
                     running[feed] = in_force.get((feed, day))
             downstream[day] = running

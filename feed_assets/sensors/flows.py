@@ -76,7 +76,7 @@ class Flows:
         node = self.feeds.feeds[location]
         if not node.made_here:
             raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
-        read = [*node.upstream, *_raw_datasets(node)]
+        read = [*node.upstream, *raw_inputs(node)]
         if not read:
             raise dg.DagsterInvalidDefinitionError(
                 f"{node.name} has a trigger, but reads no feed with partitions and no raw data: schedule it instead."
@@ -115,7 +115,7 @@ class Flows:
         """
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
         by_gate = {str(name): revision for name, revision in (record.facts.details.get(REVISIONS) or {}).items()}
-        found: dict[Slot, str | None] = {own._replace(dataset=name): None for name in _raw_datasets(node)}
+        found: dict[Slot, str | None] = {own._replace(dataset=name): None for name in raw_inputs(node)}
         for each in record.facts.inputs:
             if not isinstance(each, FeedInput) or each.update is None:
                 continue
@@ -132,7 +132,7 @@ class Flows:
 
     def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
-        for name in _raw_datasets(node):
+        for name in raw_inputs(node):
             yield input_state(states, own._replace(dataset=name))
         for parent in self.feeds.parents(feed, partition):
             if parent.feed in self.datasets:
@@ -145,7 +145,8 @@ def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:
     return declared_trigger(feeds.metadata(location)) is not None
 
 
-def _raw_datasets(node: FeedNode) -> list[str]:
+def raw_inputs(node: FeedNode) -> list[str]:
+    """The datasets of the raw data that a feed is made of."""
     return sorted({raw_name(source.partition("/")[0]) for source in node.raw_sources})
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -18,9 +18,8 @@ import dagster as dg
 
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import EventsGoneError
-from feed_assets.dependencies.gate import decide, quality_fault
+from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import OnRerun
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.late_data.catching_up import plan_stale
@@ -129,13 +128,25 @@ class _Gate:
 
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""
+        verdict = self._verdict(feed, partition, in_force_in(state))
+        return verdict.sentence if verdict is not None and verdict.held else None
+
+    def joins(self, feed: str, partition: str, run: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port
+        """Whether a flow may be computed in the run of some of its inputs, which that run makes anew, and audits."""
+        verdict = self._verdict(feed, partition, "an update" if has_update else None, made=run)
+        return verdict is not None and verdict.held is None
+
+    def _verdict(self, feed: str, partition: str, in_force: str | None, made: Collection[str] = ()) -> Verdict | None:
+        """The gate's answer on a partition that is due; None for a feed without a trigger. It skips inputs `made`."""
         trigger = self.flows.triggers.get(feed)
         if trigger is None:
             return None
-        update = in_force_in(state)
-        case = self.flows.case(self.states, feed, partition, in_force=update, behind=CHANGED if update else NEVER)
-        verdict = decide(case, trigger, now=self.now, lookback=timedelta(days=self.lookback_days))
-        return verdict.sentence if verdict.held else None
+        case = self.flows.case(self.states, feed, partition, in_force=in_force, behind=CHANGED if in_force else NEVER)
+        others = [
+            each for each in case.inputs if not (each.slot.dataset in made and each.slot.start == case.slot.start)
+        ]
+        lookback = timedelta(days=self.lookback_days)
+        return decide(replace(case, inputs=others), trigger, now=self.now, lookback=lookback)
 
     def tags(self, request: Request) -> dict[str, str]:
         """The revisions of the inputs that decided, for the record of the run."""
@@ -143,15 +154,6 @@ class _Gate:
         cases = (self.flows.case(self.states, feed, need.partition, in_force=None, behind="") for feed in need.due)
         found = {str(each.slot): each.revision for case in cases for each in case.inputs if each.complete}
         return {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
-
-    def joins(self, feed: str, day: str, computed: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port
-        """Whether a flow may be computed in the run that computes these of its inputs, if its others are good."""
-        trigger = self.flows.triggers.get(feed)
-        if trigger is None or (has_update and trigger.on_rerun is OnRerun.IGNORE):
-            return False
-        anew = {self.flows.slot(each, day) for each in computed if self.flows.knows(each)}
-        case = self.flows.case(self.states, feed, day, in_force=None, behind="")
-        return not quality_fault([each for each in case.inputs if each.slot not in anew], trigger)
 
 
 def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -> tuple[int, set[tuple[str, str]]]:

@@ -110,5 +110,5 @@ def test_a_mark_needs_a_reason(gated, run) -> None:
 def test_a_project_without_a_trigger_has_nothing_to_mark(gated, run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEED_ASSETS_GATE", "0")
     result = run("deps", "mark", "raw/ads", DAY, "--reason", "bots", code=1)
-    assert "No asset here has a trigger()" in result.output
+    assert "No asset of this project has a trigger" in result.output
     assert not Path(gated.base / "state.db").exists()

@@ -335,7 +335,7 @@ def test_a_commit_that_fails_leaves_memory_as_the_database_is(database: str, mon
 def facts_of(dependencies: Dependencies) -> list[str]:
     """All that a service knows about quality, and the answers about the whole day."""
     slots = [*base_set(RAW.dataset, RAW_DAY), *ALL]
-    with dependencies._kept.quality() as quality:
+    with dependencies.kept.quality() as quality:
         known = sorted(map(repr, quality.facts()))
     return [*known, *(repr(dependencies.quality.answer(slot)) for slot in slots)]
 
