@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -20,7 +22,7 @@ from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.facts import Published, Read
 from feed_assets.dependencies.marks import Author, QualityError, QualityState, RefusedMoveError
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.state.address import StoreError
+from feed_assets.state.address import StoreError, sqlite_url
 from feed_assets.state.store import Store
 from feed_assets_tests.dependencies.datasets import at, feed, raw, service, topic
 
@@ -275,6 +277,43 @@ def test_another_process_sees_a_mark_and_takes_it_back(database: str) -> None:
     assert shown.split() == ["bad"] * 4
     dependencies.refresh()
     assert states(dependencies) == [UNCHECKED, UNCHECKED, PASSED, PASSED]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_after_each_act_of_a_random_history_memory_is_what_the_database_says(tmp_path: Path, seed: int) -> None:
+    random, database = Random(seed), sqlite_url(tmp_path / "state.db")
+    writers = [started(database), service(database, RAW, CLEAN, REPORT)]
+    for number in range(25):
+        act(random, random.choice(writers), str(number))
+        for each in writers:
+            each.refresh()
+        assert facts_of(writers[0]) == facts_of(writers[1]) == reloaded(database)
+
+
+def act(random: Random, dependencies: Dependencies, name: str) -> None:
+    """One random act on slots that contain each other, or were computed from each other."""
+    hours = [HOUR, HOUR._replace(start=HOUR.start + 3600)]
+    slot = random.choice([*hours, CLEAN_DAY, REPORT_DAY, RAW_DAY])
+    quality, one_of_two = dependencies.quality, random.random() < 0.5
+    revision = random.randint(1, max(dependencies.answer(slot).revision, 1))
+
+    def unmark() -> None:
+        for mark in quality.marks()[:1]:
+            quality.unmark(mark.id, reason="no", author=mark.author, now=NOW)
+
+    random.choice(
+        [
+            lambda: quality.mark(slot, reason="bots", author=ROWS if one_of_two else ANN, now=NOW, revision=revision),
+            unmark,
+            lambda: quality.checked(slot, "rows", passed=one_of_two, now=NOW),
+            lambda: dependencies.reopen([slot], reason="late data", now=NOW),
+            lambda: dependencies.reopen([slot], reason="compaction", equal_to=True, now=NOW),
+            lambda: dependencies.reopen([random.choice(hours)], reason="a backfill", hold=True, now=NOW),
+            lambda: dependencies.release(hours, equal_to=one_of_two, now=NOW),
+            lambda: publish(dependencies, name, report=one_of_two),
+            lambda: dependencies.published([Published(REPORT_DAY if one_of_two else CLEAN_DAY, None)], now=NOW),
+        ]
+    )()
 
 
 def test_marks_and_reopenings_of_several_writers_at_once_are_all_kept(database: str) -> None:
