@@ -207,9 +207,7 @@ class SlotQuality:
         Raises QualityError for an unknown id, and RefusedMoveError if the backfill is closed already.
         """
         _require_signature(closed, "end of the backfill")
-        known = self._backfills.get(backfill_id)
-        if known is None:
-            raise QualityError(f"No backfill has the id {backfill_id}. List the open backfills first.")
+        known = self.known_backfill(backfill_id)
         done = replace(known, closed=closed, abandoned=abandoned)
         if known == done:
             return Change()
@@ -349,6 +347,12 @@ class SlotQuality:
     def marks(self, *, removed: bool = False) -> tuple[Mark, ...]:
         """The marks of all datasets, oldest first; those that were removed only if asked for."""
         return self._sorted(id_ for id_, mark in self._marks.items() if removed or mark.removal is None)
+
+    def known_backfill(self, backfill_id: str) -> Backfill:
+        """A backfill by its id, also if it is closed. Raises QualityError for an unknown id."""
+        if (found := self._backfills.get(backfill_id)) is None:
+            raise QualityError(f"No backfill has the id {backfill_id}. List the open backfills first.")
+        return found
 
     def open_backfills(self) -> list[Backfill]:
         """The backfills that are open, oldest first."""

@@ -16,7 +16,16 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.facts import Published, Read
 from feed_assets.dependencies.kept_states import Acts, KeptStates
 from feed_assets.dependencies.lineage import Consumption
-from feed_assets.dependencies.marks import Author, CheckResult, Computation, Mark, QualityState, Signature, SlotRevision
+from feed_assets.dependencies.marks import (
+    Author,
+    Backfill,
+    CheckResult,
+    Computation,
+    Mark,
+    QualityState,
+    Signature,
+    SlotRevision,
+)
 from feed_assets.dependencies.quality import SlotQuality
 from feed_assets.dependencies.quality_events import Change
 from feed_assets.dependencies.quality_states import MarkPath, Quality
@@ -92,6 +101,16 @@ class QualityService:
         """The marks of all datasets, oldest first; those that were removed only if asked for."""
         with self._kept.quality() as quality:
             return quality.marks(removed=removed)
+
+    def backfill(self, backfill_id: str) -> Backfill:
+        """A backfill by its id, also if it is closed."""
+        with self._kept.quality() as quality:
+            return quality.known_backfill(backfill_id)
+
+    def open_backfills(self) -> list[Backfill]:
+        """The backfills that are open, oldest first."""
+        with self._kept.quality() as quality:
+            return quality.open_backfills()
 
     def consumers(self, slot: Slot, revision: int | None = None) -> list[Consumption]:
         """Who consumed a slot, or one that overlaps it; in this revision, or in any."""

@@ -21,7 +21,8 @@ from feed_assets.dependencies.act import Act, reopen_all
 from feed_assets.dependencies.answers import Answer, answer, why_missing
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, Published, Status, Waiver
-from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
+from feed_assets.dependencies.kept_states import LOG, Acts, Command, KeptStates, Record
+from feed_assets.dependencies.marks import Author, Backfill, Signature
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
 from feed_assets.dependencies.quality_service import QualityService, computed
@@ -141,12 +142,13 @@ class Dependencies:
         equal_to: bool = False,
         hold: bool = False,
         record: Record | None = None,
+        commands: Sequence[Command] = (),
     ) -> None:
         """Raise the revision of slots: of their base sets, as one act. Slots that are not complete keep theirs.
 
         Slots whose rule holds are complete again at once, at the new revision. With `hold`, a backfill is open: they
         stay incomplete until `release`, or until another update is in force. With `equal_to`, their content is said to
-        be equal to that of the revision before. `record` writes more in the same transaction.
+        be equal to that of the revision before. `record` and `commands` on quality are done in the same transaction.
         """
         _check_reason(reason, "a reopening")
         named = [*slots]
@@ -157,10 +159,13 @@ class Dependencies:
                 mine = (each for each in named if each.dataset == dataset)
                 bases = (slot for each in mine for slot in base_set(act.windows.dataset, each))
                 reopen_all(act, bases, reason, equal=equal_to, hold=hold)
+            acts.commands += commands
 
         self.kept.change(now, work, record=record)
 
-    def release(self, slots: Iterable[Slot], *, now: datetime, equal_to: bool = False) -> None:
+    def release(
+        self, slots: Iterable[Slot], *, now: datetime, equal_to: bool = False, commands: Sequence[Command] = ()
+    ) -> None:
         """End the backfills of slots: of their base sets. With `equal_to`, the backfill was abandoned, or found equal.
 
         Slots whose rule holds are complete again.
@@ -175,8 +180,34 @@ class Dependencies:
                         act.set_facts(slot, act.facts(slot)._replace(backfill=""))
                         if equal_to:
                             act.keep_content(slot)
+            acts.commands += commands
 
         self.kept.change(now, work)
+
+    def open_backfill(self, slots: Sequence[Slot], *, reason: str, author: Author, now: datetime) -> Backfill:
+        """Reopen slots to make them again; until `close_backfill` they stay incomplete, and no check passes on them.
+
+        Raises RefusedMoveError if one of them overlaps an open backfill, or was never complete.
+        """
+        opened = Backfill(uuid4().hex[:12], tuple(slots), Signature(author, instant_of(now), reason))
+        self.reopen(slots, reason=reason, now=now, hold=True, commands=[lambda quality: quality.open_backfill(opened)])
+        return opened
+
+    def close_backfill(
+        self, backfill_id: str, *, reason: str, author: Author, now: datetime, abandoned: bool = False
+    ) -> None:
+        """End a backfill: its slots are made again, or it is abandoned, so that their content is what it was.
+
+        Raises QualityError for an unknown id, and RefusedMoveError for a backfill that is closed.
+        """
+        closed = Signature(author, instant_of(now), reason)
+        self.refresh()
+        self.release(
+            self.quality.backfill(backfill_id).slots,
+            now=now,
+            equal_to=abandoned,
+            commands=[lambda quality: quality.close_backfill(backfill_id, closed, abandoned=abandoned)],
+        )
 
     def waive(self, slots: Iterable[Slot], *, reason: str, by: str, now: datetime) -> str:
         """Say that slots need not be complete: their base sets count as complete when they have ended.

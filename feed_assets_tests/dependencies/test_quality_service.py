@@ -148,6 +148,48 @@ def test_d38_a_slot_that_is_bad_for_another_reason_stays_bad(database: str) -> N
     assert dependencies.quality.answer(REPORT_DAY).reasons == {"prices are missing"}
 
 
+def test_d38_and_d40_a_backfill_is_made_again_checked_again_and_only_then_without_the_mark_of_the_check(
+    database: str,
+) -> None:
+    dependencies = started(database)
+    dependencies.quality.mark(HOUR, reason="few rows", author=ROWS, now=NOW)
+    backfill = dependencies.open_backfill([HOUR], reason="fetch again", author=ANN, now=NOW)
+    assert (states(dependencies), dependencies.answer(HOUR).complete) == ([BACKFILLED, BACKFILLED, BAD, BAD], False)
+    with pytest.raises(RefusedMoveError, match=f"the backfill {backfill.id} is open"):
+        dependencies.quality.checked(HOUR, "rows", passed=True, now=NOW)
+    with pytest.raises(RefusedMoveError, match=f"Cannot open a backfill of .* the backfill {backfill.id} is open"):
+        dependencies.open_backfill([RAW_DAY], reason="fetch again", author=BOB, now=NOW)
+    assert dependencies.answer(RAW_DAY._replace(member="shop")).revision == 2  # nothing was reopened again
+    assert dependencies.quality.open_backfills() == service(database, RAW, CLEAN, REPORT).quality.open_backfills()
+
+    dependencies.close_backfill(backfill.id, reason="fetched", author=ANN, now=NOW)
+    publish(dependencies, "2")
+    assert (states(dependencies), dependencies.answer(HOUR).complete) == (
+        [BACKFILLED, BACKFILLED, PASSED, PASSED],
+        True,
+    )
+    dependencies.quality.checked(HOUR, "rows", passed=True, now=NOW)
+    assert states(dependencies, [HOUR]) == [PASSED]
+    with pytest.raises(RefusedMoveError, match="is closed already, by person ann"):
+        dependencies.close_backfill(backfill.id, reason="again", author=BOB, now=NOW)
+    with pytest.raises(QualityError, match="No backfill has the id x"):
+        dependencies.close_backfill("x", reason="fetched", author=ANN, now=NOW)
+    assert [each.kind for each in dependencies.events() if "backfill" in each.kind] == [
+        "backfill_opened",
+        "backfill_closed",
+    ]
+    assert facts_of(dependencies) == reloaded(database)
+
+
+def test_an_abandoned_backfill_leaves_everything_as_bad_as_it_was(database: str) -> None:
+    dependencies = started(database)
+    dependencies.quality.mark(HOUR, reason="few rows", author=ROWS, now=NOW)
+    backfill = dependencies.open_backfill([HOUR], reason="fetch again", author=ANN, now=NOW)
+    dependencies.close_backfill(backfill.id, reason="the partner has no more", author=ANN, now=NOW, abandoned=True)
+    assert states(dependencies) == [BAD] * 4
+    assert states(service(database, RAW, CLEAN, REPORT)) == [BAD] * 4
+
+
 def test_a_reopening_that_is_found_equal_brings_the_marks_back(database: str) -> None:
     dependencies = started(database)
     dependencies.quality.mark(HOUR, reason="bots", author=ANN, now=NOW)
