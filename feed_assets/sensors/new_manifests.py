@@ -21,10 +21,13 @@ from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Update
+from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.watching import Look, Watch, continue_scan, look_at_logged
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.turns import Turns
+from feed_assets.partitions.slots import partition_of
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -117,10 +120,13 @@ class _Tick:
             for location in self.feeds.feeds
         }
         requests = requests_of_tick(self.context.instance, self.store, self.board, self.feeds, self.now)
+        if self.flows.triggers:
+            self._states.refresh()
         self.touched = self._touched(cursor.get("touched"))
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)
         if self.flows.triggers:
+            self._look_at_newer_inputs()
             self._states.published([*self.published.values()], now=self.now)
 
         still_open, compare = plan_stale(
@@ -231,8 +237,7 @@ class _Tick:
                 )
             return watch
         if self.flows.knows(node.location) and look.touched:
-            fact = self._published(node, look)
-            self.published[fact.slot] = fact
+            self._publish(node, look.partition, look.update)
         for change in look.changes:
             self.events.report(node, change)
         if look.touched:
@@ -243,19 +248,37 @@ class _Tick:
                 return replace(watch, cut_short=True)
         return watch
 
-    def _published(self, node: FeedNode, look: Look) -> Published:
-        """What is in force after a look. For a new update of our own, its record says what it was computed from."""
-        slot, update = self.flows.slot(node.location, look.partition), look.update
-        if update is None:
-            return Published(slot, None)
-        known = self.published.get(slot) or Published(slot, self._states.update_of(slot))
-        if known.update == update.name or not node.made_here:
-            return known._replace(update=update.name)
-        record = read_record(update.feed, update.partition, update.name)
-        if record is None:
-            return Published(slot, update.name)
-        read = self.flows.read(node.location, look.partition, record)
-        return Published(slot, update.name, read=read, run=record.facts.run_id)
+    def _publish(self, node: FeedNode, partition: str | None, update: Update | None) -> None:
+        """Note what is in force. For a new update of our own, its record says what it was computed from."""
+        slot = self.flows.slot(node.location, partition)
+        name = update.name if update else None
+        if name is not None and self._in_force(slot) == name:
+            return
+        self.published[slot] = Published(slot, name)
+        if update and node.made_here and (record := read_record(update.feed, update.partition, update.name)):
+            read = self.flows.read(node.location, partition, record)
+            self.published[slot] = Published(slot, name, read=read, run=record.facts.run_id)
+
+    def _look_at_newer_inputs(self) -> None:
+        """Note the updates that runs have read and this tick has not seen yet: a LIST each.
+
+        A log that the tick read first does not tell what was published since; a scan may not have come there.
+        """
+        waiting = [*self.published.values()]
+        for fact in waiting:
+            for read in fact.read:
+                if self._out_of_time() or not read.update or read.update <= (self._in_force(read.slot) or ""):
+                    continue
+                node = self.feeds.feeds[read.slot.dataset]
+                partition = partition_of(self.feeds.partitions(node.location), read.slot)
+                update = latest(node.declaration.on(self.board), partition, now=self.now)
+                if update is not None and update.name != self._in_force(read.slot):
+                    self._publish(node, partition, update)
+                    waiting.append(self.published[read.slot])
+
+    def _in_force(self, slot: Slot) -> str | None:
+        """The update of a slot that is known to be in force."""
+        return self.published[slot].update if slot in self.published else self._states.update_of(slot)
 
     @property
     def _states(self) -> Dependencies:

@@ -15,6 +15,7 @@ from feed_assets.dependencies.trigger import OnRerun, Trigger
 from feed_assets.feed_events.triggers import REVISIONS_TAG
 from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow
+from feed_assets.sensors import new_manifests
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
 from feed_assets_tests.harness import ADS, ALL, CLICKS, DAY, EFFECTIVENESS, Installation, Tick, ads
@@ -187,6 +188,24 @@ def test_d39_a_flow_that_ignores_new_revisions_keeps_its_result_which_stays_bad(
     verdict = decide(case, ignoring, now=gated.now, lookback=timedelta(days=30))
     assert "stays, as the trigger ignores changes of inputs" in verdict.sentence
     assert found(gated, EFFECTIVENESS) == [BAD]
+
+
+def test_an_input_that_was_published_while_the_tick_ran_is_known_by_what_read_it(gated, monkeypatch):
+    mark(gated)
+    read = new_manifests.log_page
+
+    def late(feed, *position, **now):  # the log of the input ends where the tick read it
+        page = read(feed, *position, **now)
+        return replace(page, keys=(), new=()) if feed.location == ADS else page
+
+    monkeypatch.setattr(new_manifests, "log_page", late)
+    monkeypatch.setattr(new_manifests, "continue_scan", lambda *_, **__: iter(()))
+    gated.process()
+    gated.relate()
+    gated.tick("new_manifests")
+    assert found(gated, ADS, EFFECTIVENESS) == [BAD, BAD]
+    states = states_of(gated)
+    assert [states.answer(states.dataset(each).slot(DAY)).revision for each in (ADS, EFFECTIVENESS)] == [2, 2]
 
 
 def test_a_tick_without_news_reads_no_record(gated, monkeypatch):
