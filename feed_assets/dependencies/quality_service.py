@@ -81,9 +81,9 @@ class QualityService:
         self._change(slot, now, command)
 
     def state(self, slot: Slot) -> QualityState:
-        """The state of the present revision of a slot. What is still to be published has passed nothing."""
+        """The state of the present revision of a slot that exists. What is still to be published has passed nothing."""
         with self._kept.quality() as quality:
-            found = quality.answer(slot).state
+            found = quality.state(slot)
             is_early = found is QualityState.PASSED and not self._kept.state(slot).complete
             return QualityState.UNCHECKED if is_early else found
 

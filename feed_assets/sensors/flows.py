@@ -14,8 +14,9 @@ from datetime import UTC, date
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.grains import moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
@@ -162,18 +163,25 @@ def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]
     """The partitions of flows that read a slot of a feed which these events name: completed, reopened, marked, ..."""
     found: set[tuple[str, str]] = set()
     for each in events:
-        name, grain = str(each.details["dataset"]), Grain.named(str(each.details.get("grain", "")) or Grain.WHOLE)
-        if (
-            name not in flows.feeds.feeds
-            or name not in flows.datasets
-            or grain is not flows.datasets[name].dataset.base
-        ):
+        name = str(each.details.get("dataset", ""))  # events of attempts are about none
+        if name not in flows.feeds.feeds or not flows.knows(name):
             continue
-        node, stretch = flows.feeds.feeds[name], [each.details["first"], each.details["last"]]
-        for first, last in each.details.get("parts", [stretch]):
-            start, end = (parse_start(str(text), grain)[1] for text in (first, last))
-            while start <= end:
-                partition = partition_of(flows.feeds.partitions(name), Slot(name, NO_MEMBER, grain, start))
-                found |= {place for place in affected(flows.feeds, node, partition) if flows.triggered(place[0])}
-                start = moved(grain, start, 1)
+        for slot in _slots_of(each, flows.datasets[name].dataset):
+            partition = partition_of(flows.feeds.partitions(name), slot)
+            if flows.feeds.can_have(name, partition):
+                places = affected(flows.feeds, flows.feeds.feeds[name], partition)
+                found |= {place for place in places if flows.triggered(place[0])}
     return found
+
+
+def _slots_of(event: Event, dataset: Dataset) -> Iterator[Slot]:
+    """The base slots that an event names; none if it is about other slots, or about facts."""
+    details, grain = event.details, dataset.base
+    if details.get("grain") != grain or "first" not in details:
+        return
+    for first, last in details.get("parts", [(details["first"], details["last"])]):
+        start, end = (parse_start(str(text), grain)[1] for text in (first, last))
+        yield Slot(dataset.name, NO_MEMBER, grain, start)
+        while start < end:
+            start = moved(grain, start, 1)
+            yield Slot(dataset.name, NO_MEMBER, grain, start)

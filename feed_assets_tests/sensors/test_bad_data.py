@@ -118,6 +118,18 @@ def test_d35_a_flow_joins_the_run_of_one_input_only_if_the_others_are_good(gated
     assert gated.tick("starts").asked == {DAY: ("clean_ads",)}
 
 
+def test_the_ticks_after_marks_on_a_month_with_days_to_come_and_on_gaps_go_on(gated):
+    gated.tick("starts")
+    mark(gated, ADS, "2019-12", "-")
+    states = states_of(gated)
+    for day in ("2019-11-22", DAY):
+        states.quality.checked(states.dataset(ADS).slot(day), "rows", passed=True, now=gated.now)
+    assert gated.tick("starts").asked == {}
+    mark_of_month = states.quality.marks()[0]
+    states.quality.unmark(mark_of_month.id, reason="no bots", author=ANN, now=gated.now)
+    assert gated.tick("starts").asked == {}
+
+
 def test_a_mark_that_is_taken_back_lets_what_it_held_start(gated):
     mark(gated)
     gated.process(kind="clicks")
