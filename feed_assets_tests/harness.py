@@ -260,11 +260,19 @@ class Installation:
         return claimed.name
 
     def process(
-        self, day: str = DAY, kind: str = "ads", *, good: bool = True, content: bytes = b"x", run_id: str = ""
+        self,
+        day: str = DAY,
+        kind: str = "ads",
+        *,
+        good: bool = True,
+        content: bytes = b"x",
+        run_id: str = "",
+        details: Mapping[str, Any] | None = None,
     ) -> str:
         """The clean update of a day from what lies there now, as far as its record goes."""
         read = read_set(self.board, f"{kind}/shop_{kind}", date.fromisoformat(day))
-        return self.make(f"clean-{kind}/v1.0", day, [read], good=good, content=content, run_id=run_id)
+        location = f"clean-{kind}/v1.0"
+        return self.make(location, day, [read], good=good, content=content, run_id=run_id, details=details)
 
     def relate(self, day: str = DAY, *, good: bool = True) -> str:
         """The effectiveness of a day from what is in force now, as far as its record goes."""

@@ -21,15 +21,20 @@ class ChecksPassed:
     """The newest result of each check on each revision.
 
     `required` has the names of the checks of a dataset. Without names, a revision has passed its own checks if there is
-    a result, and none is a failure.
+    a result, and none is a failure. `audited` datasets publish only what has passed: there no result is needed.
     """
 
     def __init__(
-        self, datasets: Mapping[str, Dataset], history: RevisionHistory, required: Mapping[str, frozenset[str]]
+        self,
+        datasets: Mapping[str, Dataset],
+        history: RevisionHistory,
+        required: Mapping[str, frozenset[str]],
+        audited: frozenset[str] = frozenset(),
     ) -> None:
         self._datasets = datasets
         self._history = history
         self._required = required
+        self._audited = audited
         self._results: dict[Slot, dict[int, dict[str, CheckResult]]] = {}
         self._places: dict[str, dict[tuple[str, Grain], int]] = {}
         self._gaps: dict[Slot, BaseStarts] = {}
@@ -117,14 +122,16 @@ class ChecksPassed:
     def _passed_own(self, slot: Slot, revision: int) -> bool:
         by_revision = self._results.get(slot)
         if not by_revision:
-            return False
+            return slot.dataset in self._audited
         same = self._history.same(slot, revision)
         results: dict[str, bool] = {}
         for number in sorted(by_revision):
             if self._history.same(slot, number) == same:
                 results |= {name: result.passed for name, result in by_revision[number].items()}
         required = self._required.get(slot.dataset)
-        return all(results.get(name) for name in required) if required else bool(results) and all(results.values())
+        if required:
+            return all(results.get(name) for name in required)
+        return (bool(results) or slot.dataset in self._audited) and all(results.values())
 
     def _passed_until(
         self, dataset: Dataset, leaf: Member, places: list[tuple[str, Grain]], base_start: int, ended: int | None

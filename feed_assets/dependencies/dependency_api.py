@@ -17,14 +17,14 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies import rows, tables
 from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.flow_port import FlowAnswers
-from feed_assets.dependencies.gate import Quality
 from feed_assets.dependencies.http_access import Access, Caller, Verb
 from feed_assets.dependencies.http_answers import SlotSays
+from feed_assets.dependencies.marks import QualityState
 from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.recent_events import RecentEvents
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.slot_listing import quality_of, said
+from feed_assets.dependencies.slot_listing import said
 from feed_assets.dependencies.slot_states import SlotStates
 from feed_assets.dependencies.windows import Windows
 from feed_assets.state.store import Store
@@ -67,9 +67,9 @@ class DependencyApi:
         caller.require(verb, dataset)
         return caller, self.declared(dataset)
 
-    def quality(self, slot: Slot) -> Quality:
+    def quality(self, slot: Slot) -> QualityState:
         """The quality of a slot."""
-        return quality_of(self.states, slot)
+        return self.states.quality.state(slot)
 
     async def asked(self, work: Callable[[], Any]) -> Any:
         """Do `work` in a thread: it asks the database, storage or Dagster."""

@@ -13,15 +13,29 @@ from typing import NamedTuple
 from feed_assets.datasets.slots import Slot
 
 
+class Read(NamedTuple):
+    """A slot that an update was computed from: by the update that was read, or else by the `revision`.
+
+    With neither, the present revision counts: whoever read an older one is behind, and will be computed again.
+    """
+
+    slot: Slot
+    update: str | None = None
+    revision: int = 0
+
+
 class Published(NamedTuple):
     """Which update of a feed's partition is in force; None: no valid one.
 
     `digest` stands for the content: an update with the digest of the one before is no new revision. Empty: unknown.
+    `read` is what `run` computed the update from, as far as it is known.
     """
 
     slot: Slot
     update: str | None
     digest: str = ""
+    read: tuple[Read, ...] = ()
+    run: str = ""
 
 
 class Listed(NamedTuple):

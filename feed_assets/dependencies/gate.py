@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Final
 
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.trigger import Accepts, OnRerun, Trigger
+from feed_assets.dependencies.marks import Accepts, QualityState
+from feed_assets.dependencies.quality_states import MarkPath
+from feed_assets.dependencies.trigger import OnRerun, Trigger
 from feed_assets.file_feed.wording import counted
 
 SHOWN: Final = 3
@@ -29,31 +31,28 @@ class Stage(StrEnum):
     ONCE = "run, once"
 
 
-class Quality(StrEnum):
-    """The quality of a slot's present revision."""
-
-    BAD = "bad"
-    BACKFILLED = "backfilled"
-    PASSED = "passed"
-    UNCHECKED = "unchecked"
-
-
 @dataclass(frozen=True, slots=True)
 class InputState:
     """A slot that a flow reads, as it is now.
 
-    `optional` inputs may be missing. `checked`: the dataset declares checks. `why` says what an incomplete slot waits
-    for, or what is wrong with a bad one. `reopened` is when its present revision began; None for the first.
+    `optional` inputs may be missing. `checked`: the dataset declares checks. `marks` are why a bad slot is bad. `waits`
+    says what an incomplete slot waits for. `reopened` is when its present revision began; None for the first.
     """
 
     slot: Slot
     complete: bool
     revision: int
-    quality: Quality
+    quality: QualityState
     optional: bool = False
     checked: bool = False
-    why: str = ""
+    marks: Sequence[MarkPath] = ()
+    waits: str = ""
     reopened: datetime | None = None
+
+    @property
+    def why(self) -> str:
+        """What an incomplete slot waits for, or what is wrong with a bad one."""
+        return self.waits or _first_of(each.sentence for each in self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,8 @@ class Verdict:
     def sentence(self) -> str:
         """The answer to "why not yet?"."""
         if held := self.held:
-            return f"waits for {held.stage}: {held.why}"
+            begin = "held by" if held.stage is Stage.QUALITY else "waits for"
+            return f"{begin} {held.stage}: {held.why}"
         return f"may start: {self.case.behind}" if self.case.behind else "up to date"
 
 
@@ -126,14 +126,14 @@ def _too_early(case: Case, since: date) -> str:
 
 def _data(case: Case) -> str:
     missing = [each for each in case.inputs if not each.complete and not each.optional]
-    return _first_of(f"{_name(each)}: {each.why or 'not complete'}" for each in missing)
+    return _first_of(f"{_name(each)}: {each.waits or 'not complete'}" for each in missing)
 
 
 def _quality(case: Case, trigger: Trigger) -> str:
     return _first_of(
-        f"{_name(each)} is {each.quality}{f', {each.why}' if each.why else ''}; the flow takes {accepted}"
+        f"{_name(each)} is {each.quality}{f': {each.why}' if each.why else f', and the flow takes {accepted}'}"
         for each in case.inputs
-        if each.complete and not _accepts(accepted := accepted_by(trigger, each), each.quality)
+        if each.complete and not (accepted := accepted_by(trigger, each)).accepts(each.quality)
     )
 
 
@@ -142,16 +142,6 @@ def accepted_by(trigger: Trigger, given: InputState) -> Accepts:
     if trigger.quality is not None:
         return trigger.quality
     return Accepts.PASSED if given.checked else Accepts.NOT_BAD
-
-
-def _accepts(accepted: Accepts, quality: Quality) -> bool:
-    match accepted:
-        case Accepts.ANY:
-            return True
-        case Accepts.NOT_BAD:
-            return quality is not Quality.BAD
-        case Accepts.PASSED:
-            return quality is Quality.PASSED
 
 
 def _again(case: Case, trigger: Trigger, now: datetime) -> str:

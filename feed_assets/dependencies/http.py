@@ -34,6 +34,7 @@ from feed_assets.dependencies.http_answers import (
     calendar_says,
     dataset_says,
     event_says,
+    mark_says,
     time_says,
     verdict_says,
 )
@@ -101,7 +102,7 @@ def _about_slots(api: DependencyApi) -> list[Operation]:
                 read_by=[str(each) for each in api.flows.consumers(found) if caller.may(Verb.READ, each.dataset)],
                 events=events,
                 parts=_parts(api, found),
-                marks=[],
+                marks=[mark_says(each) for each in api.states.quality.why_bad(found)],
                 runs=None if runs is None else [_run(each) for each in runs],
             )
 

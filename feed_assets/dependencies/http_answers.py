@@ -10,7 +10,9 @@ import msgspec
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import start_text
 from feed_assets.dependencies.answers import Answer
-from feed_assets.dependencies.gate import Quality, Verdict
+from feed_assets.dependencies.gate import Verdict
+from feed_assets.dependencies.marks import QualityState
+from feed_assets.dependencies.quality_states import MarkPath
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.slot_calendar import Calendar
 from feed_assets.dependencies.windows import Windows
@@ -173,13 +175,14 @@ class PartSays(msgspec.Struct, frozen=True):
 
 
 class MarkSays(msgspec.Struct, frozen=True):
-    """Why a revision of a slot is bad, and who said so when."""
+    """Why a revision of a slot is bad, and who said so when. `slot` was marked; `how` says how the mark came here."""
 
     id: str
     reason: str
     by: str
     at: str
     slot: str
+    how: str
 
 
 class DetailsSay(msgspec.Struct, frozen=True):
@@ -198,6 +201,13 @@ class DetailsSay(msgspec.Struct, frozen=True):
     parts: list[PartSays] | None
     marks: list[MarkSays]
     runs: list[RunSays] | None
+
+
+def mark_says(path: MarkPath) -> MarkSays:
+    """A mark that makes a slot bad, as the API says it."""
+    mark = path.mark
+    at = moment_of(mark.signature.at).isoformat()
+    return MarkSays(mark.id, mark.reason, str(mark.author), at, str(mark.on.slot), str(path))
 
 
 def dataset_says(declared: Declared, *, flow: str | None, reads: Iterable[str]) -> DatasetSays:
@@ -222,7 +232,7 @@ def dataset_says(declared: Declared, *, flow: str | None, reads: Iterable[str]) 
     )
 
 
-def slot_says(answer: Answer, windows: Windows, *, why: str, quality: Quality) -> SlotSays:
+def slot_says(answer: Answer, windows: Windows, *, why: str, quality: QualityState) -> SlotSays:
     """A slot, as the API says it."""
     slot = answer.slot
     return SlotSays(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.gate import InputState, Quality
+from feed_assets.dependencies.gate import InputState
+from feed_assets.dependencies.marks import QualityState
 from feed_assets.dependencies.service import Dependencies
 
 
 def input_state(states: Dependencies, slot: Slot, *, optional: bool = False) -> InputState:
     """What is known of a slot that a flow reads. Raises UnknownDatasetError; DatasetError if there is no such slot."""
-    answer, checked = states.answer(slot), states.datasets[slot.dataset].checked
+    answer, quality = states.answer(slot), states.quality.state(slot)
     return InputState(
         slot,
         complete=answer.complete,
         revision=answer.revision,
-        quality=Quality.PASSED if checked and answer.complete else Quality.UNCHECKED,
+        quality=quality,
         optional=optional,
-        checked=checked,
-        why=states.why(slot),
+        checked=states.datasets[slot.dataset].checked,
+        marks=tuple(states.quality.why_bad(slot)) if quality is QualityState.BAD else (),
+        waits=states.why(slot),
         reopened=answer.begun,
     )

@@ -9,19 +9,26 @@ the commit. If the outcome of a commit is unknown, memory is dropped, and loaded
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from feed_assets.datasets.instants import instant_of, moment_of
+from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies import rows, tables
 from feed_assets.dependencies.act import Act
 from feed_assets.dependencies.completeness import NEVER
 from feed_assets.dependencies.errors import UnknownDatasetError
+from feed_assets.dependencies.kept_quality import KeptQuality, endings
+from feed_assets.dependencies.marks import Fact
 from feed_assets.dependencies.parts import StoredPart
+from feed_assets.dependencies.quality import SlotQuality
+from feed_assets.dependencies.quality_events import Change, QualityEvent
 from feed_assets.dependencies.rules import Declared
-from feed_assets.dependencies.slot_states import SlotStates
+from feed_assets.dependencies.slot_states import SlotStates, State
 from feed_assets.dependencies.windows import since_of
 from feed_assets.state.event_log import NewEvent, newest_number, read_events
 from feed_assets.state.store import Store, Transaction
@@ -35,6 +42,8 @@ FOLDED: Final = "folded"
 _AT_ONCE: Final = 1000
 
 Record = Callable[[Transaction], None]
+Command = Callable[[SlotQuality], Change]
+"""Changes what is known about quality."""
 
 
 @dataclass
@@ -50,6 +59,10 @@ class Acts:
     """Parts to save, by dataset, member and id."""
     known_parts: dict[tuple[str, str, str], StoredPart] = field(default_factory=dict)
     """Parts that were read, by dataset, member and id."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The number of the first event of each dataset that changed."""
+    commands: list[Command] = field(default_factory=list)
+    """Commands on quality: done in order, after all else is decided."""
 
     def of(self, name: str) -> Act:
         """The changes to a dataset."""
@@ -91,7 +104,7 @@ class Acts:
         """Decide; whether there is anything to store."""
         for act in self.acts.values():
             act.finish()
-        return bool(self.news or self.parts)
+        return bool(self.news or self.parts or self.commands)
 
     @property
     def news(self) -> Mapping[str, Act]:
@@ -113,6 +126,9 @@ class KeptStates:
         self._cursor = -1
         """The number of the last event that memory has; -1: memory is empty."""
         self._lock = threading.RLock()
+        self._quality = KeptQuality(base, self.datasets, self)
+        self._deciding: Mapping[str, Act] = {}
+        """What the present transaction changes."""
         self.news = threading.Condition()
 
     def view(self, name: str) -> SlotStates:
@@ -143,6 +159,27 @@ class KeptStates:
             else:
                 self._forget()
 
+    @contextmanager
+    def quality(self) -> Iterator[SlotQuality]:
+        """The quality of slots, for answers from memory. No other thread uses it meanwhile."""
+        with self._lock:
+            if not self._quality.is_loaded and self.store.exists():
+                with self.store.reading() as connection:
+                    self._catch_up(connection)
+                    self._quality.view(connection)
+            yield self._quality.view(None)
+
+    def state(self, slot: Slot) -> State:
+        """The state of a slot that exists, as the present transaction leaves it."""
+        act, known = self._deciding.get(slot.dataset), self.view(slot.dataset)
+        if known.windows.is_base(slot):
+            return act.base(slot) if act else known.base(slot)
+        return (act.roll_ups.get(slot) if act else None) or known.roll_up(slot)
+
+    def revision_of(self, slot: Slot) -> int:
+        """The revision of a slot that exists, as the present transaction leaves it; 0 if it was never complete."""
+        return self.state(slot).revision
+
     def change(self, now: datetime, work: Work, *, record: Record | None = None, reads: bool = False) -> None:
         """Do `work` in a writing transaction.
 
@@ -166,9 +203,10 @@ class KeptStates:
                         work(acts)
                         acts.finish()
                     newest = self._save(transaction, acts, now)
+                    newest = self._change_quality(transaction, acts, now, newest)
+                    decided = True
                     if record is not None:
                         record(transaction)
-                    decided = True
             except BaseException:
                 if decided:
                     self._forget()
@@ -223,6 +261,7 @@ class KeptStates:
         connection = transaction.connection
         for name, act in acts.news.items():
             key, number = (self.base, name), numbers[firsts[name]]
+            acts.numbers[name] = number
             row = tables.ClockRow(act.clock, rows.declaration_text(act.windows))
             tables.save_clock(connection, key, row, number)
             tables.save_slots(connection, key, [rows.row_of(*each) for each in act.states.items()], number)
@@ -233,17 +272,55 @@ class KeptStates:
             tables.save_parts(connection, (self.base, name), [rows.part_row(each) for each in stored])
         return numbers[-1] if events else self._cursor
 
+    def _change_quality(self, transaction: Transaction, acts: Acts, now: datetime, newest: int) -> int:
+        """Save what follows for quality, and its events. Returns the number of the newest event.
+
+        Memory changes at once: whoever calls this drops it if the transaction fails.
+        """
+        ended = {name: endings(act, acts.numbers[name]) for name, act in acts.news.items()}
+        if not acts.commands and not any(each for pair in ended.values() for each in pair):
+            return newest
+        facts: list[Fact] = []
+        told: list[QualityEvent] = []
+        self._deciding = acts.acts
+        try:
+            quality = self._quality.view(transaction.connection)
+            steps: list[Command] = [
+                partial(SlotQuality.take_endings, endings=each, at=acts.acts[name].clock)
+                for name, pair in ended.items()
+                for each in pair
+                if each
+            ]
+            for step in (*steps, *acts.commands):
+                change = step(quality)
+                facts += change.facts
+                told += change.events
+        except BaseException:
+            self._quality.forget()
+            raise
+        finally:
+            self._deciding = {}
+        if not facts:
+            return newest
+        at = max(now, *(moment_of(act.clock) for act in acts.acts.values()))
+        events = [NewEvent(each.kind, at, {"base": self.base, **each.details}) for each in told]
+        if not events and not acts.numbers:
+            events = [NewEvent(NOTED, at, {"base": self.base, "dataset": next(iter(acts.acts))})]
+        newest = [newest, *transaction.append_many(events)][-1]
+        self._quality.save(transaction.connection, facts, newest)
+        return newest
+
     def _catch_up(self, connection: Any) -> None:
         """Bring memory to the newest event."""
         if self._cursor < 0:  # what was loaded before the database existed is not current
-            self._states, self._cursor = {}, newest_number(connection, LOG)
+            self._begin_at(newest_number(connection, LOG))
             return
         before, names = self._cursor, set()
         while True:
             read = read_events(connection, LOG, self._cursor, _AT_ONCE)
             gap = read and read[0].sequence != self._cursor + 1
             if gap or (not read and newest_number(connection, LOG) != self._cursor):
-                self._states, self._cursor = {}, newest_number(connection, LOG)
+                self._begin_at(newest_number(connection, LOG))
                 return
             if read:
                 self._cursor = read[-1].sequence
@@ -256,6 +333,8 @@ class KeptStates:
                 break
         for name in names & self._states.keys():
             self._load(connection, name, self._states[name], before)
+        if names:
+            self._quality.follow(connection, before)
 
     def _loaded(self, connection: Any, name: str, declared: Declared) -> SlotStates:
         """All states of a dataset. They are counted anew if they were stored by another declaration.
@@ -282,4 +361,9 @@ class KeptStates:
         states.install(row.clock if row else NEVER, slots, streams, waivers)
 
     def _forget(self) -> None:
-        self._states, self._cursor = {}, -1
+        self._begin_at(-1)
+
+    def _begin_at(self, cursor: int) -> None:
+        """Drop memory; what is loaded from now on has the events up to this one."""
+        self._states, self._cursor = {}, cursor
+        self._quality.forget()

@@ -164,9 +164,9 @@ class Lineage:
         reach = self._reaches[mark]
         found = [carrier]
         while (step := reach[carrier]) is not None:
-            found += [each for each in step if each != found[-1]]
+            found += step
             carrier = step.carrier
-        return found
+        return [*dict.fromkeys(found)]  # what was read may be the carrier itself
 
     def near(self, slots: SlotRange) -> set[str]:
         """The marks that revisions carry whose slots touch the days of a range, at related members. Perhaps more."""

@@ -183,8 +183,11 @@ class Accepts(StrEnum):
     """The quality of inputs that a trigger accepts."""
 
     PASSED = "passed"
+    """Its checks passed."""
     NOT_BAD = "not_bad"
+    """No mark says that it is bad."""
     ANY = "any"
+    """Whatever it is."""
 
     def accepts(self, state: QualityState) -> bool:
         """Whether a flow may read a slot in this state.
@@ -199,18 +202,3 @@ class Accepts(StrEnum):
                 return state is not QualityState.BAD
             case _:
                 return state is QualityState.PASSED
-
-
-def accepted(declared: Accepts | None, *, dataset: str, checked: bool) -> Accepts:
-    """What a trigger accepts of an input: as declared; else `passed` if the dataset has checks, else `not_bad`.
-
-    Raises QualityError if `passed` is declared for a dataset without checks: nothing would ever start.
-    """
-    if declared is None:
-        return Accepts.PASSED if checked else Accepts.NOT_BAD
-    if declared is Accepts.PASSED and not checked:
-        raise QualityError(
-            f"The trigger waits until {dataset} has passed its checks, but {dataset} declares none. Declare checks, "
-            "or use quality not_bad."
-        )
-    return declared

@@ -13,6 +13,7 @@ from typing import Final
 
 from feed_assets.datasets.containment import ancestors
 from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import moved
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.checks_passed import ChecksPassed
@@ -56,7 +57,8 @@ class SlotQuality:
     """Marks, results of checks, computations and backfills of all datasets; states follow from these alone.
 
     `revisions` tells present revisions. `required` has the names of the checks of datasets; a dataset without names
-    passes if it has a result and no failure. Memory grows with the facts that `forget` keeps.
+    passes if it has a result and no failure. `audited` datasets pass without a result: they publish only what passed.
+    Memory grows with the facts that `forget` keeps.
     """
 
     def __init__(
@@ -64,16 +66,18 @@ class SlotQuality:
         datasets: Mapping[str, Dataset],
         revisions: Revisions,
         required: Mapping[str, frozenset[str]] = ANY_CHECKS,
+        audited: frozenset[str] = frozenset(),
     ) -> None:
         self._datasets = datasets
         self._revisions = revisions
         self._required = required
+        self._audited = audited
         self._clear()
 
     def _clear(self) -> None:
         self._history = RevisionHistory(self._revisions)
         self._lineage = Lineage(self._datasets, self._history)
-        self._checks = ChecksPassed(self._datasets, self._history, self._required)
+        self._checks = ChecksPassed(self._datasets, self._history, self._required, self._audited)
         self._states = QualityStates(self._history, self._lineage, self._checks)
         self._marks: dict[str, Mark] = {}
         self._endings: dict[Ended, None] = {}
@@ -82,14 +86,20 @@ class SlotQuality:
         self._open_slots = SlotIndex(self._datasets)
 
     def load(self, facts: Iterable[Fact]) -> None:
-        """Replace everything by stored facts, in any order. Facts about undeclared datasets are left out."""
+        """Replace everything by stored facts, in any order. Facts about slots that are not declared are left out."""
         self._clear()
+        self.take(facts)
+
+    def take(self, facts: Iterable[Fact]) -> None:
+        """Take stored facts that another process has added or replaced, in any order, as `load` does."""
         for fact in facts:
-            if all(name in self._datasets for name in _datasets_of(fact)):
-                self._keep(fact)
+            if (declared := self._declared(fact)) is not None:
+                self._keep(declared)
         for mark in self._marks.values():
             if mark.removal is None:
                 self._lineage.spread(mark.id, mark.on)
+            else:
+                self._lineage.withdraw(mark.id)
 
     def facts(self) -> Iterator[Fact]:
         """All facts that are known, with removed marks and closed backfills."""
@@ -132,9 +142,7 @@ class SlotQuality:
         Raises QualityError for an unknown mark or somebody else's; RefusedMoveError if it is removed already.
         """
         _require_signature(removal, "removal")
-        mark = self._marks.get(mark_id)
-        if mark is None:
-            raise QualityError(f"No mark has the id {mark_id}. List the marks of the slot first.")
+        mark = self.known_mark(mark_id)
         if mark.removal is not None:
             if mark.removal == removal:
                 return Change()
@@ -199,9 +207,7 @@ class SlotQuality:
         Raises QualityError for an unknown id, and RefusedMoveError if the backfill is closed already.
         """
         _require_signature(closed, "end of the backfill")
-        known = self._backfills.get(backfill_id)
-        if known is None:
-            raise QualityError(f"No backfill has the id {backfill_id}. List the open backfills first.")
+        known = self.known_backfill(backfill_id)
         done = replace(known, closed=closed, abandoned=abandoned)
         if known == done:
             return Change()
@@ -332,9 +338,21 @@ class SlotQuality:
         found = self._lineage.computations.get(output)
         return found.inputs if found else ()
 
-    def get_mark(self, mark_id: str) -> Mark | None:
-        """A mark by its id, also if it is removed."""
-        return self._marks.get(mark_id)
+    def known_mark(self, mark_id: str) -> Mark:
+        """A mark by its id, also if it is removed. Raises QualityError for an unknown id."""
+        if (found := self._marks.get(mark_id)) is None:
+            raise QualityError(f"No mark has the id {mark_id}. List the marks of the slot first.")
+        return found
+
+    def marks(self, *, removed: bool = False) -> tuple[Mark, ...]:
+        """The marks of all datasets, oldest first; those that were removed only if asked for."""
+        return self._sorted(id_ for id_, mark in self._marks.items() if removed or mark.removal is None)
+
+    def known_backfill(self, backfill_id: str) -> Backfill:
+        """A backfill by its id, also if it is closed. Raises QualityError for an unknown id."""
+        if (found := self._backfills.get(backfill_id)) is None:
+            raise QualityError(f"No backfill has the id {backfill_id}. List the open backfills first.")
+        return found
 
     def open_backfills(self) -> list[Backfill]:
         """The backfills that are open, oldest first."""
@@ -342,6 +360,27 @@ class SlotQuality:
         return sorted(found, key=lambda each: (each.opened.at, each.id))
 
     # Facts in memory
+
+    def _declared(self, fact: Fact) -> Fact | None:
+        """A stored fact, without inputs that are not declared any more; None if the rest is not, either."""
+        match fact:
+            case Ended(slots):
+                dataset = self._datasets.get(slots.dataset)
+                exists = dataset is not None and slots.member in dataset.hierarchy and slots.grain in dataset.grains
+                return fact if exists else None
+            case Computation(output, inputs):
+                if not self._has(output.slot):
+                    return None
+                return replace(fact, inputs=tuple(each for each in inputs if self._has(each.slot)))
+            case _:
+                return fact if all(map(self._has, _slots(fact))) else None
+
+    def _has(self, slot: Slot) -> bool:
+        try:
+            self._dataset(slot).check(slot)
+        except (QualityError, DatasetError):
+            return False
+        return True
 
     def _keep(self, fact: Fact) -> None:
         match fact:
@@ -516,10 +555,6 @@ def _slots(fact: Fact) -> list[Slot]:
             return [*fact.slots]
         case Ended():
             return [*_range_slots(fact.slots)]
-
-
-def _datasets_of(fact: Fact) -> set[str]:
-    return {fact.slots.dataset} if isinstance(fact, Ended) else {slot.dataset for slot in _slots(fact)}
 
 
 def _range_slots(slots: SlotRange) -> Iterator[Slot]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain, moved
-from feed_assets.datasets.slots import Slot
+from feed_assets.datasets.slots import Slot, start_text
 from feed_assets.dependencies.marks import Backfill, CheckResult, Fact, Mark, Signature, SlotRange, SlotRevision
 from feed_assets.dependencies.overlaps import footprint
 from feed_assets.dependencies.revision_history import ended_ranges
@@ -54,8 +54,8 @@ class QualityEvent:
             "dataset": dataset,
             "member": member,
             "grain": str(grain),
-            "first": first,
-            "last": last,
+            "first": start_text(grain, first),
+            "last": start_text(grain, last),
             "count": size,
             "subject": self.subject,
             "reason": self.reason,
@@ -66,7 +66,7 @@ class QualityEvent:
         if self.cause:
             details["cause"] = self.cause
         if self.parts:
-            details["parts"] = [*map(list, self.parts)]
+            details["parts"] = [[start_text(grain, start) for start in part] for part in self.parts]
         return details
 
 

@@ -44,8 +44,13 @@ class MarkPath:
     path: tuple[SlotRevision, ...]
     outdated: tuple[SlotRevision, ...]
 
+    @property
+    def sentence(self) -> str:
+        """The reason, who set the mark, and its id."""
+        return f"{self.mark.reason} ({self.mark.author}, mark {self.mark.id})"
+
     def __str__(self) -> str:
-        text = f"{self.mark.reason} ({self.mark.author}), on {self.mark.on}"
+        text = f"{self.sentence}, on {self.mark.on}"
         if len(self.path) > 1:
             text += f", by way of {' < '.join(map(str, self.path[:-1]))}"
         if self.outdated:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 from feed_assets.datasets.containment import base_set
+from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.instants import DAY_SECONDS, instant_of
 from feed_assets.datasets.slots import Slot
@@ -19,9 +21,11 @@ from feed_assets.dependencies.act import Act, reopen_all
 from feed_assets.dependencies.answers import Answer, answer, why_missing
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, Published, Status, Waiver
-from feed_assets.dependencies.kept_states import LOG, Acts, KeptStates, Record
+from feed_assets.dependencies.kept_states import LOG, Acts, Command, KeptStates, Record
+from feed_assets.dependencies.marks import Author, Backfill, Signature
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
+from feed_assets.dependencies.quality_service import QualityService, computed
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.updates import take_listed, take_published
 from feed_assets.state.event_log import Event, newest_number
@@ -44,18 +48,30 @@ class Dependencies:
         """`base` is the URI of the feeds' base: several bases may share the database."""
         self.kept = KeptStates(store, base, datasets)
         self._folded_on = -1
+        self.quality: Final = QualityService(self.kept)
+        """Marks, checks and backfills of slots."""
 
     @property
     def datasets(self) -> Mapping[str, Declared]:
         """The declared datasets by name."""
         return self.kept.datasets
 
+    def dataset(self, name: str) -> Dataset:
+        """A declared dataset. Raises UnknownDatasetError."""
+        return self.kept.view(name).windows.dataset
+
     def published(self, facts: Sequence[Published], *, now: datetime) -> None:
-        """Say which updates are in force. Repeated facts change nothing; equal digests are no new revision."""
+        """Say which updates are in force. Repeated facts change nothing; equal digests are no new revision.
+
+        What they were computed from is looked up after all of them are taken, so their order does not matter.
+        """
 
         def work(acts: Acts) -> None:
             for fact in facts:
-                take_published(_act_of_base(acts, fact.slot, Basis.PUBLISHED), fact)
+                act = _act_of_base(acts, fact.slot, Basis.PUBLISHED)
+                take_published(act, fact)
+                if fact.update and fact.read:
+                    acts.commands.append(partial(computed, self.kept, fact, act.clock))
 
         self.kept.change(now, work)
 
@@ -125,12 +141,13 @@ class Dependencies:
         equal_to: bool = False,
         hold: bool = False,
         record: Record | None = None,
+        commands: Sequence[Command] = (),
     ) -> None:
         """Raise the revision of slots: of their base sets, as one act. Slots that are not complete keep theirs.
 
         Slots whose rule holds are complete again at once, at the new revision. With `hold`, a backfill is open: they
         stay incomplete until `release`, or until another update is in force. With `equal_to`, their content is said to
-        be equal to that of the revision before. `record` writes more in the same transaction.
+        be equal to that of the revision before. `record` and `commands` on quality are done in the same transaction.
         """
         _check_reason(reason, "a reopening")
         named = [*slots]
@@ -141,10 +158,13 @@ class Dependencies:
                 mine = (each for each in named if each.dataset == dataset)
                 bases = (slot for each in mine for slot in base_set(act.windows.dataset, each))
                 reopen_all(act, bases, reason, equal=equal_to, hold=hold)
+            acts.commands += commands
 
         self.kept.change(now, work, record=record)
 
-    def release(self, slots: Iterable[Slot], *, now: datetime, equal_to: bool = False) -> None:
+    def release(
+        self, slots: Iterable[Slot], *, now: datetime, equal_to: bool = False, commands: Sequence[Command] = ()
+    ) -> None:
         """End the backfills of slots: of their base sets. With `equal_to`, the backfill was abandoned, or found equal.
 
         Slots whose rule holds are complete again.
@@ -159,8 +179,34 @@ class Dependencies:
                         act.set_facts(slot, act.facts(slot)._replace(backfill=""))
                         if equal_to:
                             act.keep_content(slot)
+            acts.commands += commands
 
         self.kept.change(now, work)
+
+    def open_backfill(self, slots: Sequence[Slot], *, reason: str, author: Author, now: datetime) -> Backfill:
+        """Reopen slots to make them again; until `close_backfill` they stay incomplete, and no check passes on them.
+
+        Raises RefusedMoveError if one of them overlaps an open backfill, or was never complete.
+        """
+        opened = Backfill(uuid4().hex[:12], tuple(slots), Signature(author, instant_of(now), reason))
+        self.reopen(slots, reason=reason, now=now, hold=True, commands=[lambda quality: quality.open_backfill(opened)])
+        return opened
+
+    def close_backfill(
+        self, backfill_id: str, *, reason: str, author: Author, now: datetime, abandoned: bool = False
+    ) -> None:
+        """End a backfill: its slots are made again, or it is abandoned, so that their content is what it was.
+
+        Raises QualityError for an unknown id, and RefusedMoveError for a backfill that is closed.
+        """
+        closed = Signature(author, instant_of(now), reason)
+        self.refresh()
+        self.release(
+            self.quality.backfill(backfill_id).slots,
+            now=now,
+            equal_to=abandoned,
+            commands=[lambda quality: quality.close_backfill(backfill_id, closed, abandoned=abandoned)],
+        )
 
     def waive(self, slots: Iterable[Slot], *, reason: str, by: str, now: datetime) -> str:
         """Say that slots need not be complete: their base sets count as complete when they have ended.
@@ -228,6 +274,10 @@ class Dependencies:
     def answer(self, slot: Slot) -> Answer:
         """What is known of a slot, from memory. `refresh` brings what other processes wrote."""
         return answer(self.kept.view(slot.dataset), slot)
+
+    def update_of(self, slot: Slot) -> str | None:
+        """The update of a feed's slot that is known to be in force. From memory."""
+        return self.kept.view(slot.dataset).base(slot).facts.update
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""

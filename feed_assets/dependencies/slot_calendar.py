@@ -19,7 +19,7 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.ranges import slots_on
 from feed_assets.datasets.slots import Slot, start_text
 from feed_assets.dependencies.errors import RefusedFactError
-from feed_assets.dependencies.gate import Quality
+from feed_assets.dependencies.marks import QualityState
 from feed_assets.dependencies.slot_states import BASES_KEPT, SlotStates
 
 MOST_CELLS: Final = 500_000
@@ -92,7 +92,7 @@ def slot_calendar(
     clock: int,
     member: str | None = None,
     progress: Callable[[Sequence[Slot]], Mapping[Slot, Progress]] = lambda _: {},
-    quality: Callable[[Slot], Quality] = lambda _: Quality.UNCHECKED,
+    quality: Callable[[Slot], QualityState] = lambda _: QualityState.UNCHECKED,
 ) -> Calendar:
     """The calendar of the batch dates from first to last, both included, in days since 1970-01-01.
 
@@ -111,7 +111,7 @@ def slot_calendar(
         for slot, known in zip(slots, _known(states, slots, clock), strict=True):
             found = under_way.get(slot) if under_way else None
             letters[places[slot.start]] = letter(
-                known, found, quality(slot) if known.complete else Quality.UNCHECKED, ended=end(slot) <= clock
+                known, found, quality(slot) if known.complete else QualityState.UNCHECKED, ended=end(slot) <= clock
             )
             if found is not None and found.why:
                 notes.append((row, places[slot.start], found.why))
@@ -119,7 +119,7 @@ def slot_calendar(
     return Calendar(tuple(start_text(grain, each) for each in columns), tuple(shown), tuple(notes))
 
 
-def letter(known: Known, progress: Progress | None, quality: Quality, *, ended: bool) -> Shown:
+def letter(known: Known, progress: Progress | None, quality: QualityState, *, ended: bool) -> Shown:
     """The state of a slot."""
     under_way = progress.shown if progress is not None else None
     if under_way in {Shown.RUNNING, Shown.FAILED}:
@@ -133,8 +133,8 @@ def letter(known: Known, progress: Progress | None, quality: Quality, *, ended: 
     return Shown.INCOMPLETE if ended else Shown.OPEN
 
 
-def _complete(known: Known, quality: Quality) -> Shown:
-    if quality is Quality.BAD:
+def _complete(known: Known, quality: QualityState) -> Shown:
+    if quality is QualityState.BAD:
         return Shown.BAD
     if "waived" in known.flags:
         return Shown.WAIVED

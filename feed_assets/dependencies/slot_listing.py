@@ -11,7 +11,6 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.ranges import slots_on
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
-from feed_assets.dependencies.gate import Quality
 from feed_assets.dependencies.http_answers import EventSays, SlotSays, event_says, slot_says
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.windows import Windows
@@ -44,13 +43,7 @@ def listed_slots(
 
 def said(states: Dependencies, windows: Windows, slot: Slot) -> SlotSays:
     """All about a slot."""
-    return slot_says(states.answer(slot), windows, why=states.why(slot), quality=quality_of(states, slot))
-
-
-def quality_of(states: Dependencies, slot: Slot) -> Quality:
-    """The quality of a slot: complete slots of a dataset with checks have passed them."""
-    passed = states.datasets[slot.dataset].checked and states.answer(slot).complete
-    return Quality.PASSED if passed else Quality.UNCHECKED
+    return slot_says(states.answer(slot), windows, why=states.why(slot), quality=states.quality.state(slot))
 
 
 def listed_events(

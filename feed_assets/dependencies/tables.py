@@ -1,4 +1,4 @@
-"""The tables of slots, parts, streams and waivers, as rows of plain values. Not here: what rows mean (`rows`).
+"""The tables of slots, parts, streams, waivers and quality, as plain values. Not here: what rows mean (`rows`).
 
 `changed` is the number of an event that was written in the same transaction: a reader that knows the log up to a number
 reads the rows after it. The key of a dataset is the URI of its base, and its name.
@@ -54,6 +54,14 @@ class PartRow(NamedTuple):
     retracted: str
 
 
+class QualityRow(NamedTuple):
+    """A fact about quality, as JSON. `digest` is that of its key: keys may be longer than a key of a table."""
+
+    kind: str
+    digest: str
+    content: str
+
+
 class ClockRow(NamedTuple):
     """The time up to which a dataset's states are known, and the declaration by which they are counted, as JSON."""
 
@@ -94,6 +102,17 @@ def read_parts_of(connection: Connection, key: DatasetKey, member: str) -> list[
     """All kept parts of a member that still count."""
     values = {"base": key[0], "dataset": key[1], "member": member}
     return [PartRow(*row) for row in connection.execute(_PARTS_OF_MEMBER, values)]
+
+
+def read_quality(connection: Connection, base: str, after: int = -1) -> list[QualityRow]:
+    """The facts about quality of all datasets of a base that changed after this number."""
+    return [QualityRow(*row) for row in connection.execute(_QUALITY_READ, {"base": base, "after": after})]
+
+
+def save_quality(connection: Connection, base: str, rows: Iterable[QualityRow], changed: int) -> None:
+    """Save facts about quality, each in place of the one with its kind and digest."""
+    if values := [row._asdict() | {"base": base, "changed": changed} for row in rows]:
+        connection.execute(_QUALITY_SAVE, values)
 
 
 def save_clock(connection: Connection, key: DatasetKey, row: ClockRow, changed: int) -> None:
@@ -174,6 +193,14 @@ _DELETE_SLOT: Final = text(
 )
 _DELETE_PARTS: Final = text(
     "DELETE FROM feed_assets_dependency_parts WHERE base = :base AND dataset = :dataset AND until < :clock"
+)
+_QUALITY_READ: Final = text(
+    "SELECT kind, digest, content FROM feed_assets_dependency_quality WHERE base = :base AND changed > :after"
+)
+_QUALITY_SAVE: Final = text(
+    "INSERT INTO feed_assets_dependency_quality (base, kind, digest, content, changed) VALUES (:base, :kind, :digest, "
+    ":content, :changed) ON CONFLICT (base, kind, digest) DO UPDATE SET content = excluded.content, "
+    "changed = excluded.changed"
 )
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from feed_assets.datasets.days import is_day
+from feed_assets.dependencies.marks import Accepts
 from feed_assets.errors import FeedAssetsError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -18,17 +19,6 @@ SETTLE: Final = timedelta(minutes=10)
 
 class TriggerError(FeedAssetsError):
     """A trigger that cannot be; the message says what to write instead."""
-
-
-class Accepts(StrEnum):
-    """The quality of an input that a flow takes."""
-
-    PASSED = "passed"
-    """Its checks passed."""
-    NOT_BAD = "not_bad"
-    """No mark says that it is bad."""
-    ANY = "any"
-    """Whatever it is."""
 
 
 class OnRerun(StrEnum):

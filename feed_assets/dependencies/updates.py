@@ -12,7 +12,7 @@ from feed_assets.dependencies.facts import Listed, Published
 
 def take_published(act: Act, fact: Published) -> None:
     """Take which update of a base slot is in force. A change reopens the slot, unless the content is equal."""
-    slot, update, digest = fact
+    slot, update, digest = fact.slot, fact.update, fact.digest
     state = act.base(slot)
     known = state.facts
     if update == known.update:

@@ -40,6 +40,8 @@ STARTS: Final = "starts"
 """The part of the control area that holds these objects."""
 START: Final = "start"
 """The detail of a record whose update must be the only one of its start: the key of a forced start, else ""."""
+REVISIONS: Final = "revisions"
+"""The detail of a record with the revisions of the input slots for which the gate started the run."""
 
 
 @dataclass(frozen=True, slots=True)

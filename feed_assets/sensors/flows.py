@@ -14,17 +14,22 @@ from datetime import UTC, date
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.grains import moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
+from feed_assets.dependencies.facts import Read
 from feed_assets.dependencies.gate import Case, InputState
 from feed_assets.dependencies.inputs import input_state
+from feed_assets.dependencies.marks import Accepts
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import Accepts, Trigger
+from feed_assets.dependencies.trigger import Trigger
 from feed_assets.feed_events.triggers import declared_trigger
+from feed_assets.file_feed.record import FeedInput, Record
+from feed_assets.file_feed.start_objects import REVISIONS
 from feed_assets.partitions.slots import NoSlotsError, feed_dataset, partition_of, slot_of
 from feed_assets.partitions.time_windows import time_window
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -109,6 +114,21 @@ class Flows:
         """The slot of a partition of a feed."""
         return slot_of(self.datasets[feed].dataset, self.feeds.partitions(feed), partition)
 
+    def read(self, feed: str, partition: str | None, record: Record) -> tuple[Read, ...]:
+        """The slots that an update was computed from, as its record says.
+
+        Feeds by the updates that were read; raw data by the revisions for which the gate started the run, if it did.
+        """
+        node, own = self.feeds.feeds[feed], self.slot(feed, partition)
+        by_gate = {str(name): revision for name, revision in (record.facts.details.get(REVISIONS) or {}).items()}
+        found: dict[Slot, str | None] = {own._replace(dataset=name): None for name in raw_inputs(node)}
+        for each in record.facts.inputs:
+            if not isinstance(each, FeedInput) or each.update is None:
+                continue
+            if self.knows(each.feed) and self.feeds.can_have(each.feed, each.partition):
+                found[self.slot(each.feed, each.partition)] = each.update
+        return tuple(Read(slot, update, by_gate.get(str(slot), 0)) for slot, update in found.items())
+
     def case(self, states: Dependencies, feed: str, partition: str, *, in_force: str | None, behind: str) -> Case:
         """What is known of a partition of a flow. `behind` says what has changed since the update in force."""
         window = time_window(self.feeds.partitions(feed), partition)
@@ -145,19 +165,28 @@ def _of_feed(feeds: AssetFeedGraph, location: str) -> Declared:
 
 
 def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]]:
-    """The partitions of flows that read a slot of a feed which these events say to be completed or reopened."""
+    """The partitions of flows that read a slot of a feed which these events name: completed, reopened, marked, ..."""
     found: set[tuple[str, str]] = set()
     for each in events:
-        name, grain = str(each.details["dataset"]), Grain.named(str(each.details.get("grain", "")) or Grain.WHOLE)
-        if (
-            name not in flows.feeds.feeds
-            or name not in flows.datasets
-            or grain is not flows.datasets[name].dataset.base
-        ):
+        name = str(each.details.get("dataset", ""))  # events of attempts are about none
+        if name not in flows.feeds.feeds or not flows.knows(name):
             continue
-        node, start = flows.feeds.feeds[name], parse_start(str(each.details["first"]), grain)[1]
-        for number in range(int(each.details["count"])):
-            slot = Slot(name, NO_MEMBER, grain, moved(grain, start, number))
+        for slot in _slots_of(each, flows.datasets[name].dataset):
             partition = partition_of(flows.feeds.partitions(name), slot)
-            found |= {place for place in affected(flows.feeds, node, partition) if flows.triggered(place[0])}
+            if flows.feeds.can_have(name, partition):
+                places = affected(flows.feeds, flows.feeds.feeds[name], partition)
+                found |= {place for place in places if flows.triggered(place[0])}
     return found
+
+
+def _slots_of(event: Event, dataset: Dataset) -> Iterator[Slot]:
+    """The base slots that an event names; none if it is about other slots, or about facts."""
+    details, grain = event.details, dataset.base
+    if details.get("grain") != grain or "first" not in details:
+        return
+    for first, last in details.get("parts", [(details["first"], details["last"])]):
+        start, end = (parse_start(str(text), grain)[1] for text in (first, last))
+        yield Slot(dataset.name, NO_MEMBER, grain, start)
+        while start < end:
+            start = moved(grain, start, 1)
+            yield Slot(dataset.name, NO_MEMBER, grain, start)

@@ -15,13 +15,19 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.facts import Published
+from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.changes import log_page
+from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Update
+from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.watching import Look, Watch, continue_scan, look_at_logged
 from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.turns import Turns
+from feed_assets.partitions.slots import partition_of
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -101,7 +107,7 @@ class _Tick:
     deadline: float
     events: UpdateEvents
     flows: Flows
-    published: list[Published] = field(default_factory=list)
+    published: dict[Slot, Published] = field(default_factory=dict)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     touched: set[tuple[str, str]] = field(default_factory=set)
 
@@ -114,11 +120,14 @@ class _Tick:
             for location in self.feeds.feeds
         }
         requests = requests_of_tick(self.context.instance, self.store, self.board, self.feeds, self.now)
+        if self.flows.triggers:
+            self._states.refresh()
         self.touched = self._touched(cursor.get("touched"))
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)
         if self.flows.triggers:
-            self.flows.states(self.store, self.board).published(self.published, now=self.now)
+            self._look_at_newer_inputs()
+            self._states.published([*self.published.values()], now=self.now)
 
         still_open, compare = plan_stale(
             requests,
@@ -228,8 +237,7 @@ class _Tick:
                 )
             return watch
         if self.flows.knows(node.location) and look.touched:
-            slot = self.flows.slot(node.location, look.partition)
-            self.published.append(Published(slot, look.update.name if look.update else None))
+            self._publish(node, look.partition, look.update)
         for change in look.changes:
             self.events.report(node, change)
         if look.touched:
@@ -239,6 +247,42 @@ class _Tick:
             elif not places <= self.touched:
                 return replace(watch, cut_short=True)
         return watch
+
+    def _publish(self, node: FeedNode, partition: str | None, update: Update | None) -> None:
+        """Note what is in force. For a new update of our own, its record says what it was computed from."""
+        slot = self.flows.slot(node.location, partition)
+        name = update.name if update else None
+        if name is not None and self._in_force(slot) == name:
+            return
+        self.published[slot] = Published(slot, name)
+        if update and node.made_here and (record := read_record(update.feed, update.partition, update.name)):
+            read = self.flows.read(node.location, partition, record)
+            self.published[slot] = Published(slot, name, read=read, run=record.facts.run_id)
+
+    def _look_at_newer_inputs(self) -> None:
+        """Note the updates that runs have read and this tick has not seen yet: a LIST each.
+
+        A log that the tick read first does not tell what was published since; a scan may not have come there.
+        """
+        waiting = [*self.published.values()]
+        for fact in waiting:
+            for read in fact.read:
+                if self._out_of_time() or not read.update or read.update <= (self._in_force(read.slot) or ""):
+                    continue
+                node = self.feeds.feeds[read.slot.dataset]
+                partition = partition_of(self.feeds.partitions(node.location), read.slot)
+                update = latest(node.declaration.on(self.board), partition, now=self.now)
+                if update is not None and update.name != self._in_force(read.slot):
+                    self._publish(node, partition, update)
+                    waiting.append(self.published[read.slot])
+
+    def _in_force(self, slot: Slot) -> str | None:
+        """The update of a slot that is known to be in force."""
+        return self.published[slot].update if slot in self.published else self._states.update_of(slot)
+
+    @property
+    def _states(self) -> Dependencies:
+        return self.flows.states(self.store, self.board)
 
     def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
         key = self.feeds.keys[node.location]

@@ -12,9 +12,6 @@ from pyspark.sql import SparkSession
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.declaration import FeedDeclaration, Place
 
-REVISIONS = "revisions"
-"""The detail of a record with the revisions of the input slots for which the gate started the run."""
-
 Window = tuple[datetime, datetime]
 """The time from the first moment to before the second."""
 

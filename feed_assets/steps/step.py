@@ -25,7 +25,7 @@ from feed_assets.file_feed.quarantine import publish_both
 from feed_assets.file_feed.reading import changed_files, latest
 from feed_assets.file_feed.record import Facts, FeedInput, RawInput, inputs_digest
 from feed_assets.file_feed.staging import Staged, stage, staged_files, staged_of
-from feed_assets.file_feed.start_objects import START
+from feed_assets.file_feed.start_objects import REVISIONS, START
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources.absence import EMPTY_SOURCES
 from feed_assets.sources.raw import changed_raw_files, raw_frame
@@ -34,7 +34,7 @@ from feed_assets.steps.day_records import DayRecords, split
 from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
-from feed_assets.steps.run import REVISIONS, Output, Run
+from feed_assets.steps.run import Output, Run
 from feed_assets.steps.transient import InputChangedError, is_sparks
 from feed_assets.steps.writing import write
 

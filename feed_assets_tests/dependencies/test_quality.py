@@ -26,7 +26,6 @@ from feed_assets.dependencies.marks import (
     RefusedMoveError,
     Signature,
     SlotRevision,
-    accepted,
 )
 from feed_assets.dependencies.moves import MOVES, Command
 from feed_assets.dependencies.overlaps import footprint
@@ -168,7 +167,7 @@ def test_a_result_that_is_not_computed_again_stays_bad_and_says_why(driver: Driv
     assert driver.state(DAY) is BAD
     (path,) = driver.quality.why_bad(DAY)
     assert str(path) == (
-        "bots (person ann), on raw/foo - 5min 2026-11-27T15:30Z, revision 1, by way of "
+        "bots (person ann, mark m1), on raw/foo - 5min 2026-11-27T15:30Z, revision 1, by way of "
         "revenue/v1 - day 2026-11-27, revision 1 < pre/v1 - day 2026-11-27, revision 1 < "
         "pre/v1 - hour 2026-11-27T15:00Z, revision 1 < raw/foo - hour 2026-11-27T15:00Z, revision 1. "
         "raw/foo - 5min 2026-11-27T15:30Z has a newer revision: compute again from that"
@@ -265,7 +264,7 @@ def test_a_mark_of_a_check_ends_its_pass_and_a_pass_removes_its_own_marks_only(d
     driver.mark(HOUR, NULLS, reason="nulls")
     driver.check(HOUR)
     assert driver.quality.answer(HOUR).reasons == {"nulls"}
-    mark = driver.quality.get_mark("m1")
+    mark = driver.quality.known_mark("m1")
     assert mark is not None
     assert mark.removal == Signature(ROWS, 5, "the check passes")
     driver.check(HOUR, "nulls")
@@ -282,14 +281,6 @@ def test_a_mark_of_a_check_ends_its_pass_and_a_pass_removes_its_own_marks_only(d
 )
 def test_a_trigger_accepts_the_states_that_it_declares(accepts: Accepts, states: set[QualityState]):
     assert {state for state in QualityState if accepts.accepts(state)} == states
-
-
-def test_a_trigger_accepts_passed_by_default_where_there_are_checks():
-    assert accepted(None, dataset="a", checked=True) is Accepts.PASSED
-    assert accepted(None, dataset="a", checked=False) is Accepts.NOT_BAD
-    assert accepted(Accepts.ANY, dataset="a", checked=True) is Accepts.ANY
-    with pytest.raises(QualityError, match="a declares none"):
-        accepted(Accepts.PASSED, dataset="a", checked=False)
 
 
 # D10
@@ -472,7 +463,7 @@ def test_a_range_with_gaps_names_its_parts(driver: Driver):
     nine, fifteen = PRE_AGGREGATE.slot("2026-11-27T09").start, PRE_HOUR.start
     assert (hours.slots.first, hours.slots.last, hours.slots.size) == (nine, fifteen, 3)
     assert hours.parts == ((nine, nine + 3600), (fifteen, fifteen))
-    assert hours.details["parts"] == [[nine, nine + 3600], [fifteen, fifteen]]
+    assert hours.details["parts"] == [["2026-11-27T09:00Z", "2026-11-27T10:00Z"], ["2026-11-27T15:00Z"] * 2]
 
 
 def test_old_facts_are_forgotten_unless_a_later_slot_was_computed_from_them(driver: Driver):

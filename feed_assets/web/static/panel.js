@@ -136,7 +136,7 @@ export class Panel {
 
   #quality(details) {
     const marks = details.marks.map((each) =>
-      element("li", {}, `${each.reason} (${each.by}, ${moment(each.at)}, on ${each.slot})`));
+      element("li", {}, `${moment(each.at)}: ${each.how}`));
     return [element("p", {}, details.slot.quality), marks.length ? element("ul", { class: "plain" }, ...marks) : null];
   }
 

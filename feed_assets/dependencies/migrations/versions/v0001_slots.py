@@ -1,4 +1,4 @@
-"""Slots, parts, streams and waivers. Starts and clocks are integers, `state` and the like are JSON.
+"""Slots, parts, streams, waivers and quality. Starts and clocks are integers, `state` and the like are JSON.
 
 `changed` is the number of an event that was written in the same transaction.
 """
@@ -53,3 +53,12 @@ def upgrade() -> None:
             Column("state", Text, nullable=False),
             Column("changed", BigInteger, nullable=False),
         )
+    op.create_table(
+        "feed_assets_dependency_quality",
+        Column("base", Text, primary_key=True),
+        Column("kind", Text, primary_key=True),
+        Column("digest", Text, primary_key=True),
+        Column("content", Text, nullable=False),
+        Column("changed", BigInteger, nullable=False),
+        Index("feed_assets_dependency_quality_changed", "base", "changed"),
+    )

@@ -1,0 +1,156 @@
+"""Marks, results of checks and backfills of slots: commands, and answers.
+
+Here: the face of a `Dependencies` for quality, and what updates were computed from. Not here: what commands mean
+(`quality`), and how their outcome is kept (`kept_states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import uuid4
+
+from feed_assets.datasets.errors import DatasetError
+from feed_assets.datasets.instants import instant_of
+from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.facts import Published, Read
+from feed_assets.dependencies.kept_states import Acts, KeptStates
+from feed_assets.dependencies.lineage import Consumption
+from feed_assets.dependencies.marks import (
+    Author,
+    Backfill,
+    CheckResult,
+    Computation,
+    Mark,
+    QualityState,
+    Signature,
+    SlotRevision,
+)
+from feed_assets.dependencies.quality import SlotQuality
+from feed_assets.dependencies.quality_events import Change
+from feed_assets.dependencies.quality_states import MarkPath, Quality
+from feed_assets.dependencies.slot_states import BaseState
+
+
+class QualityService:
+    """The quality of the slots of one base. Any thread may use it.
+
+    Commands raise QualityError, RefusedMoveError if the present state forbids them, UnknownDatasetError, and
+    DatasetError for slots that do not exist; then nothing was changed. All methods raise StoreError. Answers come from
+    memory; `Dependencies.refresh` brings what other processes wrote.
+    """
+
+    def __init__(self, kept: KeptStates) -> None:
+        self._kept = kept
+
+    def mark(
+        self,
+        slot: Slot,
+        *,
+        reason: str,
+        author: Author,
+        now: datetime,
+        evidence: str = "",
+        revision: int | None = None,
+        mark_id: str = "",
+    ) -> Mark:
+        """Say that a revision of a slot is bad, by default the present one. The same id again changes nothing."""
+        signature, id_ = Signature(author, instant_of(now), reason), mark_id or uuid4().hex[:12]
+
+        def command(quality: SlotQuality) -> Change:
+            on = SlotRevision(slot, revision or self._present(slot))
+            return quality.mark(Mark(id_, on, signature, evidence))
+
+        self._change(slot, now, command)
+        return self._mark(id_)
+
+    def unmark(self, mark_id: str, *, reason: str, author: Author, now: datetime) -> Mark:
+        """Remove a mark, on record. A check removes its own marks; people remove the marks of people."""
+        removal = Signature(author, instant_of(now), reason)
+        self._kept.refresh()
+        self._change(self._mark(mark_id).on.slot, now, lambda quality: quality.unmark(mark_id, removal))
+        return self._mark(mark_id)
+
+    def checked(self, slot: Slot, check: str, *, passed: bool, now: datetime, revision: int | None = None) -> None:
+        """Take the result of a check. If it passes, its own marks on the revision go; a failure is no mark yet."""
+
+        def command(quality: SlotQuality) -> Change:
+            on = SlotRevision(slot, revision or self._present(slot))
+            return quality.checked(CheckResult(on, check, passed, instant_of(now)))
+
+        self._change(slot, now, command)
+
+    def state(self, slot: Slot) -> QualityState:
+        """The state of the present revision of a slot that exists. What is still to be published has passed nothing."""
+        with self._kept.quality() as quality:
+            found = quality.state(slot)
+            is_early = found is QualityState.PASSED and not self._kept.state(slot).complete
+            return QualityState.UNCHECKED if is_early else found
+
+    def answer(self, slot: Slot) -> Quality:
+        """The quality of a slot in its present revision."""
+        with self._kept.quality() as quality:
+            return quality.answer(slot)
+
+    def why_bad(self, slot: Slot) -> list[MarkPath]:
+        """For each effective mark of a slot, how it came there; oldest mark first."""
+        with self._kept.quality() as quality:
+            return quality.why_bad(slot)
+
+    def marks(self, *, removed: bool = False) -> tuple[Mark, ...]:
+        """The marks of all datasets, oldest first; those that were removed only if asked for."""
+        with self._kept.quality() as quality:
+            return quality.marks(removed=removed)
+
+    def backfill(self, backfill_id: str) -> Backfill:
+        """A backfill by its id, also if it is closed."""
+        with self._kept.quality() as quality:
+            return quality.known_backfill(backfill_id)
+
+    def open_backfills(self) -> list[Backfill]:
+        """The backfills that are open, oldest first."""
+        with self._kept.quality() as quality:
+            return quality.open_backfills()
+
+    def consumers(self, slot: Slot, revision: int | None = None) -> list[Consumption]:
+        """Who consumed a slot, or one that overlaps it; in this revision, or in any."""
+        with self._kept.quality() as quality:
+            return quality.consumers(slot, revision)
+
+    def _change(self, slot: Slot, now: datetime, command: Callable[[SlotQuality], Change]) -> None:
+        def work(acts: Acts) -> None:
+            acts.of(slot.dataset).windows.dataset.check(slot)
+            acts.commands.append(command)
+
+        self._kept.change(now, work)
+
+    def _present(self, slot: Slot) -> int:
+        """The present revision; a slot that was never complete is in the making of its revision 1."""
+        return self._kept.revision_of(slot) or 1
+
+    def _mark(self, mark_id: str) -> Mark:
+        with self._kept.quality() as quality:
+            return quality.known_mark(mark_id)
+
+
+def computed(kept: KeptStates, fact: Published, at: int, quality: SlotQuality) -> Change:
+    """Take what an update was computed from: a command for the transaction in which it comes into force."""
+    state = kept.state(fact.slot)
+    if not isinstance(state, BaseState) or state.facts.update != fact.update:
+        return Change()  # a later fact of the same transaction replaced it
+    inputs = tuple(dict.fromkeys(found for each in fact.read if (found := _revision_read(kept, each)) is not None))
+    return quality.computed(Computation(SlotRevision(fact.slot, state.revision or 1), inputs, fact.run, at))
+
+
+def _revision_read(kept: KeptStates, read: Read) -> SlotRevision | None:
+    """The revision that was read; None for an update that is not in force any more, and for what does not exist."""
+    try:
+        kept.view(read.slot.dataset).windows.dataset.check(read.slot)
+    except DatasetError:
+        return None
+    state = kept.state(read.slot)
+    present = state.revision or 1
+    in_force = state.facts.update if isinstance(state, BaseState) else None
+    if (read.update and read.update == in_force) or not (read.update or read.revision):
+        return SlotRevision(read.slot, present)
+    return SlotRevision(read.slot, read.revision) if 1 <= read.revision <= present else None

@@ -1,0 +1,114 @@
+"""`feed-assets deps mark`, `unmark`, `marks`, and what `explain` says about bad data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, Installation
+
+HOUR = f"{DAY}T15"
+
+
+@pytest.fixture
+def gated(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An installation whose assets have triggers, and whose raw ads are complete."""
+    installation = replace(desk, settings=replace(desk.settings, gate=True), _definitions=None)
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
+    monkeypatch.setenv("FEED_ASSETS_FIRST_DAY", "2019-11-20")
+    monkeypatch.setenv("FEED_ASSETS_GATE", "1")
+    monkeypatch.setenv("FEED_ASSETS_STATE", installation.settings.state)
+    monkeypatch.setenv("LOGNAME", "ann")
+    installation.raw_bytes(DAY, {"x": 1000}, hour="15")
+    return installation
+
+
+def test_a_mark_holds_the_flow_and_explain_says_why_and_how_it_came_there(gated, run) -> None:
+    gated.tick("starts")
+    made = json.loads(run("deps", "mark", "raw/ads", HOUR, "--member", "shop_ads", "--reason", "bots", "--json").stdout)
+    assert made == {
+        "id": made["id"],
+        "slot": f"raw/ads shop_ads hour {HOUR}:00Z",
+        "revision": 1,
+        "evidence": "",
+        "by": "person ann",
+        "at": "2019-12-01T12:00:00+00:00",
+        "reason": "bots",
+    }
+
+    shown = " ".join(run("deps", "explain", "clean_ads", DAY).output.split())
+    assert f"held by quality: raw/ads - day {DAY} is bad: bots (person ann, mark {made['id']})" in shown
+    assert f"- bots (person ann, mark {made['id']}), on raw/ads shop_ads hour {HOUR}:00Z, revision 1." in shown
+    explained = json.loads(run("deps", "explain", "clean_ads", DAY, "--json").stdout)
+    (raw,) = explained["inputs"]
+    assert (explained["may_start"], raw["quality"], raw["marks"][0]["id"]) == (False, "bad", made["id"])
+
+
+def test_a_result_that_was_computed_from_bad_data_is_shown_as_bad(gated, run) -> None:
+    gated.tick("starts")
+    gated.process(details={"revisions": {f"raw/ads - day {DAY}": 1}})
+    gated.tick("new_manifests")
+    run("deps", "mark", "raw/ads", HOUR, "--reason", "bots", "--evidence", "9 of 10")
+    shown = " ".join(run("deps", "explain", "clean_ads", DAY).output.split())
+    assert "The update in force, 20191201.000000, is bad:" in shown
+    assert f"revision 1, by way of {ADS} - day {DAY}, revision 1 < raw/ads - day {DAY}, revision 1." in shown
+    explained = json.loads(run("deps", "explain", "clean_ads", DAY, "--json").stdout)
+    (mark,) = explained["marks"]
+    assert mark["evidence"] == "9 of 10"
+    assert [each["slot"] for each in mark["path"]] == [
+        f"{ADS} - day {DAY}",
+        f"raw/ads - day {DAY}",
+        f"raw/ads - hour {HOUR}:00Z",
+    ]
+
+
+def test_marks_are_listed_and_taken_back_by_their_ids(gated, run) -> None:
+    gated.tick("starts")
+    run("deps", "mark", "raw/ads", HOUR, "--reason", "bots", "--by", "bob")
+    run("deps", "mark", "clean_ads", DAY, "--reason", "prices")
+    first, second = json.loads(run("deps", "marks", "--json").stdout)
+    assert {(first["by"], first["reason"]), (second["by"], second["reason"])} == {
+        ("person bob", "bots"),
+        ("person ann", "prices"),
+    }
+    (bots,) = json.loads(run("deps", "marks", "raw/ads", "--json").stdout)
+    assert f"raw/ads - hour {HOUR}:00Z" in run("deps", "marks", "raw/ads").output
+
+    gone = json.loads(run("deps", "unmark", bots["id"], "--reason", "no bots", "--json").stdout)
+    assert gone["removed"] == {"by": "person ann", "at": "2019-12-01T12:00:00+00:00", "reason": "no bots"}
+    assert json.loads(run("deps", "marks", "raw/ads", "--json").stdout) == []
+    assert "held by quality" not in run("deps", "explain", "clean_ads", DAY).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mark", "raw/x", DAY, "--reason", "bots"], "'raw/x' is no declared dataset. Declared are: ad-effectiveness/"),
+        (["mark", "raw/ads", "yesterday", "--reason", "bots"], "'yesterday'"),
+        (["mark", "raw/ads", "2018-01-01", "--reason", "bots"], "2018-01-01"),
+        (["mark", "raw/ads", DAY, "--member", "shop", "--reason", "bots"], "shop"),
+        (["mark", "raw/ads", DAY, "--reason", " "], "The mark needs a reason"),
+        (["unmark", "x", "--reason", "no"], "No mark has the id x"),
+        (["marks", "raw/x"], "'raw/x' is no declared dataset"),
+    ],
+)
+def test_d40_what_cannot_be_marked_is_refused_with_what_there_is(gated, run, arguments, message) -> None:
+    result = run("deps", *arguments, code=1)
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert json.loads(run("deps", "marks", "--json").stdout) == []
+
+
+def test_a_mark_needs_a_reason(gated, run) -> None:
+    assert "--reason" in run("deps", "mark", "raw/ads", NEXT_DAY, code=2).output
+
+
+def test_a_project_without_a_trigger_has_nothing_to_mark(gated, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEED_ASSETS_GATE", "0")
+    result = run("deps", "mark", "raw/ads", DAY, "--reason", "bots", code=1)
+    assert "No asset of this project has a trigger" in result.output
+    assert not Path(gated.base / "state.db").exists()
