@@ -7,12 +7,19 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from feed_assets.datasets.slots import parse_slot
-from feed_assets.dependencies.gate import Case, InputState, Quality, Stage, Verdict, decide
-from feed_assets.dependencies.trigger import Accepts, OnRerun, Trigger, TriggerError
+from feed_assets.dependencies.gate import Case, InputState, Stage, Verdict, decide
+from feed_assets.dependencies.marks import Accepts, Author, Mark, Signature, SlotRevision
+from feed_assets.dependencies.marks import QualityState as Quality
+from feed_assets.dependencies.quality_states import MarkPath
+from feed_assets.dependencies.trigger import OnRerun, Trigger, TriggerError
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 DAY = "2026-11-26"
 LOOKBACK = timedelta(days=7)
+
+
+RAW = SlotRevision(parse_slot(f"raw/ads - day {DAY}"), 1)
+BOTS = MarkPath(Mark("m1", RAW, Signature(Author.person("ann"), 1795794900, "bots")), (RAW,), ())
 
 
 def given(feed: str = "raw/ads", **more: object) -> InputState:
@@ -45,8 +52,8 @@ def test_a_slot_whose_inputs_are_complete_and_good_may_start() -> None:
     ("stage", "answer", "why"),
     [
         (Stage.TIME, verdict(since=date(2026, 11, 27)), "starts slots from 2026-11-27 on"),
-        (Stage.DATA, verdict(given(complete=False, why="24 hours are missing")), "24 hours are missing"),
-        (Stage.QUALITY, verdict(given(quality=Quality.BAD, why="bots")), "is bad, bots; the flow takes not_bad"),
+        (Stage.DATA, verdict(given(complete=False, waits="24 hours are missing")), "24 hours are missing"),
+        (Stage.QUALITY, verdict(given(quality=Quality.BAD, marks=[BOTS])), "bots (person ann"),
         (Stage.ONCE, verdict(in_force="20261127.000000", on_rerun=OnRerun.IGNORE), "stays, as the trigger ignores"),
     ],
 )
@@ -57,7 +64,7 @@ def test_each_stage_alone_holds_the_start_and_is_named_with_its_reason(stage: St
 
 
 def test_the_first_stage_that_does_not_hold_is_the_answer_and_later_ones_are_not_looked_at() -> None:
-    answer = verdict(given(complete=False, why="not there", quality=Quality.BAD), since=date(2026, 11, 27))
+    answer = verdict(given(complete=False, waits="not there", quality=Quality.BAD), since=date(2026, 11, 27))
 
     assert [each.holds for each in answer.stages] == [False, None, None, None]
 
@@ -67,7 +74,7 @@ def test_an_optional_input_may_be_missing() -> None:
 
 
 def test_a_reason_names_three_inputs_and_counts_the_others() -> None:
-    missing = [given(f"feed{number}/v1", complete=False, why="no update") for number in range(5)]
+    missing = [given(f"feed{number}/v1", complete=False, waits="no update") for number in range(5)]
 
     assert verdict(*missing).sentence.count("no update") == 3
     assert verdict(*missing).sentence.endswith("; and 2 more")
