@@ -13,7 +13,7 @@ from feed_assets.feed_events.triggers import trigger
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
-from feed_assets_tests.harness import ADS, ALL, DAY, ads
+from feed_assets_tests.harness import ADS, ALL, DAY, Installation, ads
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_flow_waits_for_an_input_that_is_missing_and_names_it(gated):
 def test_what_is_no_flow_and_what_is_no_partition_is_said_with_what_there_is(gated):
     with pytest.raises(UnknownFlowError, match=r"'ad_catalog' is no asset with a trigger: those are clean_ads"):
         explained(gated, "ad_catalog")
-    with pytest.raises(UnknownFlowError, match=r"'2019-11-31' is not a partition of clean_ads: its slots are 2019-11-2"):
+    with pytest.raises(UnknownFlowError, match=r"'2019-11-31' is not a partition of clean_ads: its slots are 2019"):
         explained(gated, day="2019-11-31")
 
 
