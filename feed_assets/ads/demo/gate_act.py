@@ -19,12 +19,17 @@ from feed_assets.ads.demo import logs
 from feed_assets.ads.demo.daemon import IN_THIS_PROCESS
 from feed_assets.ads.demo.story import Demo
 from feed_assets.ads.partners import partners_directory
+from feed_assets.ads.schemas import ADS, CLEAN_ADS_FEED, EFFECTIVENESS_FEED
+from feed_assets.dependencies.marks import Author
+from feed_assets.dependencies.service import Dependencies
 from feed_assets.operations.day_runs import instance_at
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
+from feed_assets.sensors.raw_facts import raw_name
 from feed_assets.state.store import Store
 
+BAD_HOUR: Final = f"{logs.LATE_DAY}T15"
 COUNTS: Final = "counts/{kind}/{{yyyy}}-{{mm}}-{{dd}}.csv"
 """Where the partner puts the control files of a kind, below the base."""
 
@@ -51,6 +56,7 @@ class GateAct(Demo):
             self.publish_catalog(instance)
             self._waits(instance, deliveries)
             self._starts(instance, deliveries)
+            self._turns_bad()
         self._what_next(time.monotonic() - started)
 
     def _waits(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
@@ -71,6 +77,18 @@ class GateAct(Demo):
         self.expect(not (runs := self.tick(instance)), runs)
         self.tell.say(f"The next tick requested no run. {self._why('ad_effectiveness')}.")
 
+    def _turns_bad(self) -> None:
+        self.tell.step(f"Ann finds bots among the ads of {BAD_HOUR} and marks that hour: `feed-assets deps mark`")
+        flows, states = self._known()
+        raw = states.dataset(raw_name(ADS.name))
+        states.quality.mark(
+            raw.slot(BAD_HOUR), reason="bots", author=Author.person("ann"), now=self.settings.clock.now()
+        )
+        for location in (CLEAN_ADS_FEED, EFFECTIVENESS_FEED):
+            slot = flows.slot(location, logs.LATE_DAY)
+            (path,) = states.quality.why_bad(slot)
+            self.tell.say(f"{slot} is {states.quality.state(slot)}: {path.sentence}")
+
     def _what_next(self, seconds: float) -> None:
         self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
         self.tell.step("What to type next")
@@ -78,6 +96,8 @@ class GateAct(Demo):
         for command, what in (
             (f"{program} deps explain clean_ads {logs.LATE_DAY}", "each condition of the day, and each input"),
             (f"{program} deps explain clean_ads 2019-11-28", "a day that still waits, and for what"),
+            (f"{program} deps marks", "what was marked as bad, by whom and why"),
+            (f"{program} serve", "the page with all of it: http://127.0.0.1:8090"),
         ):
             self.tell.say(f"# {what}")
             self.tell.say(command)
@@ -88,11 +108,17 @@ class GateAct(Demo):
         self.board.create(key, f"hour,records\n{lines}".encode())
         self.tell.say(f"{key}: {sum(hours.values()):,} records")
 
-    def _why(self, flow: str) -> str:
-        """The gate's answer on the day of a flow."""
+    def _known(self) -> tuple[Flows, Dependencies]:
+        """The flows, and what is known of their slots."""
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
         flows = Flows.of(feeds, self.sources, self.settings.first_day)
         states = flows.states(Store(self.settings.state), self.board)
+        states.refresh()
+        return flows, states
+
+    def _why(self, flow: str) -> str:
+        """The gate's answer on the day of a flow."""
+        flows, states = self._known()
         now = self.settings.clock.now()
         verdict = explain_flow(self.board, flows, states, self.sources, flow, logs.LATE_DAY, now=now)
         return f"{flow} {logs.LATE_DAY} {verdict.sentence}"

@@ -40,6 +40,8 @@ def test_a_day_waits_for_the_last_tenth_and_then_runs_once(environment: dict[str
     assert f"raw/ads open_bandit_ads hour {DAY}T00:00Z has 146 of 163 records, 89.571 %" in told
     assert f"starts requested {DAY} (ad_effectiveness, clean_ads, clean_clicks): success" in told
     assert "The next tick requested no run" in told
+    for location in ("clean-ads/v1.0", "ad-effectiveness/v1.0"):
+        assert f"{location} - day {DAY} is bad: bots (person ann" in told
     (record,) = records(open_feed(str(Path(environment["FEED_ASSETS_BASE"]) / "clean-ads/v1.0")), DAY)
     assert record.facts.rows is not None
     assert record.facts.rows.published == 4665
