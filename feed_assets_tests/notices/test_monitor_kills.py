@@ -15,15 +15,15 @@ Judged = dict[str, tuple[list[str], Counter[str]]]
 
 @pytest.fixture(scope="module")
 def judged() -> Judged:
-    """Two kills at each step of a monitor, of which it has some 45, and one of each monitor with a mistake."""
-    return judge({name: 1 if name else 100 for name in MISTAKES})
+    """A kill at each step of a monitor, of which it has some 45, and one of each monitor with a mistake."""
+    return judge({name: 1 if name else 50 for name in MISTAKES})
 
 
 def test_a_monitor_killed_at_any_step_keeps_one_report_and_mails_each_message_under_one_id(judged: Judged) -> None:
     wrong, places = judged[""]
 
     assert wrong == []
-    assert places.total() == 100
+    assert places.total() == 50
     assert {"before a mail", "after the server took a mail", "in a run", "before a commit"} <= places.keys()
 
 

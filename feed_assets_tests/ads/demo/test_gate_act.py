@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from feed_assets.ads.definitions import build_definitions
+from feed_assets.ads.demo.daemon import MODULE
+from feed_assets.ads.demo.gate_act import GateAct, write_counted_sources
+from feed_assets.ads.demo.story import AS_OF, NextSteps, Teller, prepare_base
 from feed_assets.file_feed import open_feed, records
-from feed_assets_tests.waiting import HANGS
-
-pytestmark = pytest.mark.slow
+from feed_assets.resources.settings import Settings
 
 DAY = "2019-11-27"
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    home = tmp_path_factory.mktemp("gate")
-    kept = {name: text for name, text in os.environ.items() if not name.startswith(("FEED_ASSETS_", "DAGSTER_"))}
-    return {**kept, "FEED_ASSETS_BASE": str(home / "data")}
+def test_a_day_waits_for_the_last_tenth_runs_once_and_turns_bad_with_one_of_its_hours(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # which the act finds and uses
+    base, sources, home = tmp_path / "base", tmp_path / "partners", tmp_path / "home"
+    home.mkdir()
+    write_counted_sources(sources)
+    for name, text in {
+        "BASE": str(base), "SOURCES": str(sources), "GATE": "1", "SENSOR_SECONDS": "1", "FIRST_DAY": "2019-11-24",
+        "SPARK_MASTER": "local[2]",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", text)
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)  # another test may have loaded it for its own base
+    prepare_base(str(base))
+    settings = Settings.from_environment()
+    assert settings.as_of is not None
+    assert settings.as_of.isoformat() == AS_OF
+    told: list[str] = []
+    teller = Teller(told.append, told.append, lambda _: None, lambda _: None, lambda *_: nullcontext())
+    definitions = build_definitions(settings)
 
+    GateAct(settings, definitions, partial(build_definitions, settings), home, base, teller, NextSteps("", "")).run()
 
-def command(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "feed_assets.cli", *arguments],
-        env=environment, capture_output=True, text=True, timeout=HANGS, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_a_day_waits_for_the_last_tenth_and_then_runs_once(environment: dict[str, str]) -> None:
-    told = command(environment, "demo", "--act", "gate")
-
-    assert "No sensor requested a run" in told
-    assert f"raw/ads open_bandit_ads hour {DAY}T00:00Z has 146 of 163 records, 89.571 %" in told
-    assert f"starts requested {DAY} (ad_effectiveness, clean_ads, clean_clicks): success" in told
-    assert "The next tick requested no run" in told
+    story = "\n".join(told)
+    assert "No sensor requested a run" in story
+    assert f"raw/ads open_bandit_ads hour {DAY}T00:00Z has 146 of 163 records, 89.571 %" in story
+    assert f"starts requested {DAY} (ad_effectiveness, clean_ads, clean_clicks): success" in story
+    assert "The next tick requested no run" in story
     for location in ("clean-ads/v1.0", "ad-effectiveness/v1.0"):
-        assert f"{location} - day {DAY} is bad: bots (person ann" in told
-    (record,) = records(open_feed(str(Path(environment["FEED_ASSETS_BASE"]) / "clean-ads/v1.0")), DAY)
+        assert f"{location} - day {DAY} is bad: bots (person ann" in story
+    (record,) = records(open_feed(str(base / "clean-ads/v1.0")), DAY)
     assert record.facts.rows is not None
     assert record.facts.rows.published == 4665
     assert record.facts.details["revisions"] == {f"raw/ads - day {DAY}": 1, f"raw/clicks - day {DAY}": 1}
