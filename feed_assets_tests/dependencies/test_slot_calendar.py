@@ -36,7 +36,7 @@ def test_each_letter_is_that_of_the_slots_answer_at_every_grain_and_member(tmp_p
     states.reopen(chance.sample(slots, 3), reason="late", now=at(f"{DAY}T12:00"), hold=True)
     states.waive([chance.choice(slots)], reason="holiday", by="me", now=at(f"{DAY}T13:00"))
     states.tick(NOW)
-    view = states._kept.view("raw/ads")
+    view = states.kept.view("raw/ads")
     seen = set()
     for grain in (Grain.HOUR, Grain.DAY, Grain.MONTH):
         found = slot_calendar(view, grain, FIRST, LAST, clock=instant_of(NOW))
@@ -58,4 +58,4 @@ def test_a_calendar_of_too_many_slots_is_refused_before_it_is_made(tmp_path):
     states = service(f"sqlite:///{tmp_path / 'state.db'}", raw("shop_a"))
 
     with pytest.raises(RefusedFactError, match="more than 500,000 slots"):
-        slot_calendar(states._kept.view("raw/ads"), Grain.HOUR, FIRST, day_of(date(2099, 12, 31)), clock=0)
+        slot_calendar(states.kept.view("raw/ads"), Grain.HOUR, FIRST, day_of(date(2099, 12, 31)), clock=0)
