@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from importlib import import_module
 
 import dagster as dg
 import pyarrow.compute as pc
@@ -192,7 +192,7 @@ def test_a_small_change_of_an_hour_of_many_files_waits_too_and_its_listing_is_re
 
 
 def test_a_tick_without_time_looks_at_one_source_and_the_next_goes_on(desk, sources, monkeypatch) -> None:
-    monkeypatch.setattr(sys.modules["feed_assets.sensors.complete_hours"], "TICK_SECONDS", -1)
+    monkeypatch.setattr(import_module("feed_assets.sensors.complete_hours"), "TICK_SECONDS", -1)
     desk.raw_bytes(DAY, {"a": 1000}, hour="05")
     desk.raw_bytes(DAY, {"a": 1000}, "clicks/shop_clicks", hour="05")
     early = hourly(desk.at(WHILE_OPEN))

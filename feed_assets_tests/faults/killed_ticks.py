@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ POINTS: dict[str, Callable[[], Any]] = {
     "after its requests are on record": lambda: after(Requests, "put_on_record"),
     "after Dagster stored a run": lambda: {"late_growth": {"RUN_CREATED": signal.SIGKILL}},
     "after a run was submitted": lambda: {"late_growth": {"RUN_LAUNCHED": signal.SIGKILL}},
-    "in the change log": lambda: after(sys.modules["feed_assets.sensors.new_manifests"], "log_page"),
+    "in the change log": lambda: after(import_module("feed_assets.sensors.new_manifests"), "log_page"),
     "after an event": lambda: after(dg.DagsterInstance, "report_runless_asset_event"),
 }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from datetime import date, timedelta
+from importlib import import_module
 
 import pytest
 
@@ -13,7 +13,7 @@ from feed_assets.sources.raw import read_set
 from feed_assets_tests.harness import CLICKS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, days, write_sources
 from feed_assets_tests.ledger import enter
 
-LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
+LATE_GROWTH = import_module("feed_assets.sensors.late_growth")
 SOURCE = "clicks/shop_clicks"
 DAY_AFTER = str(date.fromisoformat(NEXT_DAY) + timedelta(days=1))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from feed_assets.sources.loading import load_sources
 from feed_assets.sources.raw import changed_raw_files, evening, read_set
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, ads, write_sources
 
-LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
+LATE_GROWTH = import_module("feed_assets.sensors.late_growth")
 DIGESTS = known_contents.digests
 
 Desk = Installation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
 
 import dagster as dg
 import pytest
@@ -33,9 +33,9 @@ from feed_assets_tests.harness import (
     write_sources,
 )
 
-LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
-REQUESTS = sys.modules["feed_assets.starts.requests"]
-INPUTS_READ = sys.modules["feed_assets.late_data.inputs_read"]
+LATE_GROWTH = import_module("feed_assets.sensors.late_growth")
+REQUESTS = import_module("feed_assets.starts.requests")
+INPUTS_READ = import_module("feed_assets.late_data.inputs_read")
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
 
 import dagster as dg
 import pytest
@@ -34,9 +34,9 @@ from feed_assets_tests.harness import (
     using_board,
 )
 
-NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
-REQUESTS = sys.modules["feed_assets.starts.requests"]
-MADE_FROM = sys.modules["feed_assets.late_data.inputs_read"]
+NEW_MANIFESTS = import_module("feed_assets.sensors.new_manifests")
+REQUESTS = import_module("feed_assets.starts.requests")
+MADE_FROM = import_module("feed_assets.late_data.inputs_read")
 DAY_AND_REGION = dg.MultiPartitionsDefinition(
     {"day": dg.DailyPartitionsDefinition("2019-11-01"), "region": dg.StaticPartitionsDefinition(["eu", "us"])}
 )
