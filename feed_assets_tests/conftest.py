@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -37,33 +36,22 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["feed_assets_tests.quick"]
 
-LESS_URGENT = 5
-"""How much nicer, in the words of Unix, the processes without Spark's tests are: they get a third of its share."""
+FIRST_OF_SPARK = frozenset({"ads", "assets", "sources"})
+"""The folders with half of the work of all tests that use Spark."""
 
 gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a third longer otherwise
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let processes share the tests: all tests that use Spark in one of them, as a session takes long to start.
+    """Let processes share the tests: those that use Spark go to two of them, as a session takes long to start.
 
-    The other tests go to the other processes file by file. The groups have no effect on a run in one process.
+    The other tests go to all processes file by file. The groups have no effect on a run in one process.
     """
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the process with Spark's tests go first: it has the most to do, and the end would wait for it alone."""
-    if "PYTEST_XDIST_WORKER" in os.environ and not _uses_spark(item):
-        _give_way()
-
-
-@cache
-def _give_way() -> None:
-    """Do so once in a process, for all that it starts."""
-    os.nice(LESS_URGENT)
+        path = item.nodeid.partition("::")[0]
+        half = "first" if path.split("/")[1] in FIRST_OF_SPARK else "second"
+        item.add_marker(pytest.mark.xdist_group(f"{half} half of Spark" if _uses_spark(item) else path))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
