@@ -135,7 +135,7 @@ def test_the_history_of_a_feed_takes_its_pages_and_those_of_its_records_as_far_a
 
 
 def test_verification_reads_each_record_once_and_that_of_a_partition_only_its_own(shape: Shape) -> None:
-    more = 1 + 2  # no read sets; tags and pins
+    more = 1 + 2 + 1  # no read sets; tags and pins; no starts
     there = {"page": shape.pages + 2 * shape.control_pages + 1 + more, "read": shape.all_updates}
     assert verify(shape.feed, now=NOW) == []
     assert requests(shape.board) == there
