@@ -15,9 +15,12 @@ from feed_assets_tests.servers.server import MissingServerError
 from feed_assets_tests.web.gated_shop import environment, fill, serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    """Chromium under Playwright. Skipped where it cannot be had; with CI set that is an error."""
+    """Chromium under Playwright. Skipped where it cannot be had; with CI set that is an error.
+
+    For a module: while Playwright works, other tests of this process could not run an event loop.
+    """
     try:
         found = chromium()
     except MissingServerError as reason:
