@@ -11,8 +11,6 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.datasets.days import is_day
-from feed_assets.file_feed.digest import short_digest
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources.settings import Clock
@@ -20,13 +18,17 @@ from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import has_trigger
 from feed_assets.sensors.liveness import fail_dead_runs
-from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
-from feed_assets.sources.known_contents import remember
+from feed_assets.sensors.ticks import (
+    TICK_SECONDS,
+    day_to_resume,
+    keep_contents,
+    load_cursor,
+    log_news,
+    requests_of_tick,
+    run_requests,
+)
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Requests
-
-REMEMBER_SECONDS = 5.0
-"""How long a tick reads processed raw files of a disk whose contents are not kept yet."""
 
 
 def late_growth(
@@ -68,20 +70,15 @@ def late_growth(
         days.comparing.until = deadline
 
         cursor = load_cursor(context.cursor)
-        start_at = str(cursor.get("resume", ""))
-        start_at = start_at if is_day(start_at) else ""
+        start_at = day_to_resume(cursor)
         decisions, resume = days.decide(start_at, out_of_time=lambda: time.monotonic() > deadline)
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         asked = requests.put_on_record()
-        remember(requests.board, days.comparing.processed, until=min(deadline, time.monotonic() + REMEMBER_SECONDS))
+        keep_contents(days, deadline)
         runs = run_requests("late_growth", feeds, asked, run_config)
         lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
-        logged = short_digest("\n".join(lines)) if lines else ""
-        if logged != cursor.get("logged", ""):
-            for line in lines:
-                context.log.info(line)
-        content = {"resume": resume, "logged": logged}
+        content = {"resume": resume, "logged": log_news(context, lines, cursor)}
         return dg.SensorResult(
             run_requests=runs,
             skip_reason=None if runs else _summary(decisions, requests),

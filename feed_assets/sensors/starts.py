@@ -16,12 +16,10 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
-from feed_assets.file_feed.digest import short_digest
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.resources.settings import Clock
@@ -30,7 +28,15 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.raw_facts import record_counts, record_raw
-from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
+from feed_assets.sensors.ticks import (
+    TICK_SECONDS,
+    day_to_resume,
+    keep_contents,
+    load_cursor,
+    log_news,
+    requests_of_tick,
+    run_requests,
+)
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Request, Requests, in_force_in
 
@@ -82,8 +88,7 @@ def starts(
         days.comparing.until = deadline
 
         cursor = load_cursor(context.cursor)
-        start_at = str(cursor.get("resume", ""))
-        start_at = start_at if is_day(start_at) else ""
+        start_at = day_to_resume(cursor)
         decisions, resume = days.decide(start_at, out_of_time=lambda: time.monotonic() > deadline)
         record_raw(states, decisions, now=clock.now())
         today = clock.now().date()
@@ -102,11 +107,10 @@ def starts(
             first=cursor.get("compare"),
             among=lambda node: flows.triggered(node.location) and bool(node.upstream),
         )
-        runs = run_requests(STARTS, feeds, requests.put_on_record(), run_config, gate.tags)
-        logged = short_digest("\n".join(requests.decided)) if requests.decided else ""
-        if logged != cursor.get("logged", ""):
-            for line in requests.decided:
-                context.log.info(line)
+        asked = requests.put_on_record()
+        keep_contents(days, deadline)
+        runs = run_requests(STARTS, feeds, asked, run_config, gate.tags)
+        logged = log_news(context, requests.decided, cursor)
         content = {"resume": resume, "compare": compare, "logged": logged, "events": seen, "touched": sorted(touched)}
         return dg.SensorResult(
             run_requests=runs,

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import is_day
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.names import is_update_name
+from feed_assets.late_data.late_days import LateDays
 from feed_assets.notices.requested_reports import record_requested
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import busy_partitions
+from feed_assets.sources.known_contents import remember
 from feed_assets.starts.requests import Request, Requests
 from feed_assets.starts.tables import LastRequest
 from feed_assets.state.store import Store
@@ -27,6 +31,9 @@ TICK_SECONDS = 40.0
 
 MAX_EVENTS = 200
 """Asset events of one tick; storing an event takes some milliseconds. The next ticks report the rest."""
+
+REMEMBER_SECONDS = 5.0
+"""How long a tick reads processed raw files of a disk whose contents are not kept yet."""
 
 WHY_TAG = "feed_assets/why"
 
@@ -38,6 +45,27 @@ def load_cursor(text: str | None) -> dict[str, object]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def day_to_resume(cursor: Mapping[str, object]) -> str:
+    """The day with which a tick over raw data goes on; "" for the first day."""
+    day = str(cursor.get("resume", ""))
+    return day if is_day(day) else ""
+
+
+def log_news(context: dg.SensorEvaluationContext, lines: Sequence[str], cursor: Mapping[str, object]) -> str:
+    """Log these lines unless the tick before logged the same; returns what the cursor keeps of them as `logged`."""
+    logged = short_digest("\n".join(lines)) if lines else ""
+    if logged != cursor.get("logged", ""):
+        for line in lines:
+            context.log.info(line)
+    return logged
+
+
+def keep_contents(days: LateDays, deadline: float) -> None:
+    """Keep what the processed raw files of a disk contain, for REMEMBER_SECONDS at most."""
+    until = min(deadline, time.monotonic() + REMEMBER_SECONDS)
+    remember(days.requests.board, days.comparing.processed, until=until)
 
 
 def known_versions(

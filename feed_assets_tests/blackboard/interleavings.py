@@ -153,7 +153,7 @@ def _check(
         raise ViolationError(message) from error
 
 
-class _Numbers(Generic[_Value]):
+class Numbers(Generic[_Value]):
     """Numbers for values, the same for equal ones. States are made of them, as numbers are quickly compared."""
 
     def __init__(self) -> None:
@@ -210,14 +210,14 @@ class _Run:
         self._expected = expected
         self._observe = observe
         self._content_tags = content_tags
-        self._stored = _Numbers[Stored]()
+        self._stored = Numbers[Stored]()
         self._objects: dict[int, Objects] = {}
-        self._answers = _Numbers[Any]()  # an answer, and the number of the answers before it
+        self._answers = Numbers[Any]()  # an answer, and the number of the answers before it
         self._answers.of(None)  # the number of no answer yet
-        self._requests = _Numbers[Request]()
-        self._ends = _Numbers[_Crash | End]()
-        self._progress = _Numbers[_Progress]()
-        self._observations = _Numbers[Hashable]()
+        self._requests = Numbers[Request]()
+        self._ends = Numbers[_Crash | End]()
+        self._progress = Numbers[_Progress]()
+        self._observations = Numbers[Hashable]()
         self._observed: dict[int, int] = {}
         self._next_of: dict[tuple[int, int], tuple[int | None, int | None]] = {}
         self._performed: dict[tuple[int, int], tuple[int, Any]] = {}

@@ -248,3 +248,13 @@ def test_hours_of_a_copy_that_were_checked_are_not_due_and_one_that_differs_is(d
     (path,) = (new.base / f"raw/ads/shop_ads/{day}/12").iterdir()
     path.write_bytes(b"y" * 1000)
     assert due() == [hour_name(day, "12")]
+
+
+def test_a_copied_base_asks_for_no_run_of_a_flow_with_a_trigger_either(desk: Desk) -> None:
+    gated = replace(desk, settings=replace(desk.settings, gate=True), _definitions=None)
+    gated.raw_bytes(DAY, {"a": 1000, "b": 1000})
+    gated.process(DAY)
+    assert gated.tick("starts").asked == {}
+
+    new = copied(gated, by("cp", "-r"))
+    assert new.tick("starts").asked == {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import Blackboard
@@ -29,6 +29,7 @@ from feed_assets.starts.attempts import Attempts, KnownRun
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.event_log import stored_time
 from feed_assets.state.store import Store, Transaction
+from feed_assets_tests.blackboard.interleavings import Numbers
 from feed_assets_tests.blackboard.replay import Failed, Request, Stored, perform
 
 NOW = datetime(2019, 11, 28, 16, tzinfo=UTC)
@@ -199,23 +200,6 @@ Phase = Callable[[Access, Any], Hashable]
 """A part of a program: it gets what the part before returned, and returns what the next one needs, or `Over`."""
 
 
-class _Numbers(Generic[_Value]):
-    """Numbers for values, the same for equal ones."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[_Value, int] = {}
-        self._values: list[_Value] = []
-
-    def of(self, value: _Value) -> int:
-        number = self._numbers.setdefault(value, len(self._values))
-        if number == len(self._values):
-            self._values.append(value)
-        return number
-
-    def __getitem__(self, number: int) -> _Value:
-        return self._values[number]
-
-
 class Next(NamedTuple):
     """What a phase does after its answers: its next request, or its result. And the database after the last answer."""
 
@@ -265,8 +249,8 @@ class Search:
         self._raw.execute("PRAGMA synchronous = OFF")
         self._daemon, self._run = daemon, run
         self.slots, self._daemons, self._most_runs, self._pool = slots, daemons, runs, pool
-        self._databases, self._boards = _Numbers[Rows](), _Numbers[Stored]()
-        self._chains, self._carried = _Numbers[Any](), _Numbers[Any]()
+        self._databases, self._boards = Numbers[Rows](), Numbers[Stored]()
+        self._chains, self._carried = Numbers[Any](), Numbers[Any]()
         self._chains.of(None)
         self._carried.of(None)
         self._next: dict[tuple[str, Progress], Next] = {}
