@@ -44,7 +44,8 @@ from feed_assets.io_manager import retries
 from feed_assets.resources.settings import Settings
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sources.raw import read_set
-from feed_assets.starts.tables import LastRequest, last_requests, record_request
+from feed_assets.starts.attempts import LOG, Attempts
+from feed_assets.starts.tables import save_attempts
 from feed_assets.state.store import Store
 
 DAY = "2019-11-24"
@@ -374,12 +375,11 @@ class Installation:
 
     def an_hour_ago(self, location: str, day: str = DAY) -> None:
         """Date the request that is on record back, instead of waiting until it may be repeated."""
-        place = (self.feed(location).uri, day)
-        asked = last_requests(self.store, [place])[place]
-        with self.store.writing() as transaction:
-            record_request(
-                transaction, place, LastRequest(asked.state, asked.times, AS_OF - timedelta(hours=1)), reason="test"
-            )
+        base, then = self.settings.blackboard.blackboard.uri(""), AS_OF - timedelta(hours=1)
+        asked = Attempts(self.store, base, lambda: AS_OF).newest(location, [day])[day]
+        ended = None if asked.ended is None else then
+        with self.store.writing(LOG) as transaction:
+            save_attempts(transaction, base, [replace(asked, requested=then, ended=ended)], AS_OF)
 
     def execute(self, tick: Tick) -> list[dg.ExecuteInProcessResult]:
         """Run what a tick asked for."""

@@ -14,7 +14,9 @@ from pydantic import Field
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.reports import report_audit, report_left_out
 from feed_assets.feed_events.results import results
+from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.io_manager.retries import retrying
+from feed_assets.io_manager.run_attempts import RunAttempts
 from feed_assets.io_manager.step_contexts import is_selected, run_of
 from feed_assets.partitions.time_windows import partitions_before, window_of
 from feed_assets.quality.expectation import Expectation
@@ -22,6 +24,7 @@ from feed_assets.quality.subject import Tolerance
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
+from feed_assets.starts.attempt import State
 from feed_assets.steps.audit import Audited, audit_output
 from feed_assets.steps.candidate import NothingToAuditError
 from feed_assets.steps.run import Output
@@ -61,7 +64,7 @@ def audit(
     `key` selects one asset of a multi-asset; each audited asset needs an audit. If all blocking expectations hold, the
     staged update is published. If one fails, it is rejected with the reason, and readers keep the update before. On a
     published update, a failed blocking expectation invalidates it, and an expectation that cannot be judged any more
-    warns. The checks need the resources `blackboard`, `spark`, `clock` and `limits`.
+    warns. The checks need the resources `blackboard`, `spark`, `clock`, `limits` and `attempts`.
 
     Raises DagsterInvalidDefinitionError if the asset is not an audited feed, if the expectations are no list, or if
     two have the same name.
@@ -78,6 +81,7 @@ def audit(
         message = f"Two expectations of {key.to_user_string()} are named {', '.join(twice)}: give one another `name`."
         raise dg.DagsterInvalidDefinitionError(message)
     partitions = asset.specs_by_key[key].partitions_def
+    has_trigger = declared_trigger(asset.metadata_by_key[key]) is not None
 
     @dg.multi_asset_check(
         name=audit_name(key),
@@ -91,6 +95,7 @@ def audit(
         spark: SparkResource,
         clock: Clock,
         limits: Limits,
+        attempts: dg.ResourceParam[RunAttempts],
     ) -> Iterator[dg.AssetCheckResult]:
         if partitions is not None and not (context.has_partition_key or context.has_partition_key_range):
             # The button "Execute all" of Dagster 1.13 asks for no partition.
@@ -112,6 +117,9 @@ def audit(
                 except NothingToAuditError as error:
                     raise dg.Failure(description=str(error), allow_retries=False) from None
                 report_audit(context, key, one, now=run.now())
+                if has_trigger:
+                    result = State.REJECTED if one.blocking else State.PUBLISHED
+                    attempts.end(context.run, (declaration.location, partition), result, one.done)
         if any(one.blocking for one in audited.values()):
             report_left_out(context, key, audited, blackboard=run.board, now=run.now())
         yield from results(context, key, audited)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any, Final
@@ -10,10 +11,13 @@ import dagster as dg
 
 from feed_assets.dependencies.trigger import SETTLE, Trigger, TriggerError
 from feed_assets.feed_events.declarations import plain
+from feed_assets.file_feed.digest import short_digest
 
 TRIGGER: Final = "feed/trigger"
 STARTS: Final = "starts"
 """The name of the sensor that starts assets with a trigger."""
+BACKFILL_TAG: Final = "feed_assets/backfill"
+"""Tag on each run of `feed-assets backfill`: all partitions of the backfill, `first/last`; Dagster knows only runs."""
 REVISIONS_TAG: Final = "feed_assets/revisions"
 """Tag on each run that the gate started, and on no other: the revision of each slot that decided, as JSON."""
 
@@ -48,3 +52,14 @@ def declared_trigger(metadata: Mapping[str, Any]) -> Trigger | None:
     """The trigger that this asset metadata declares; None if it has none."""
     found = plain(metadata.get(TRIGGER))
     return None if found is None else Trigger.from_plain(found)
+
+
+def attempt_tag(flow: str) -> str:
+    """The tag of a run with the key of its attempt at a partition of a flow: a query by it finds only this run.
+
+    Dagster allows few characters in a tag's name. A digest keeps flows apart whose names differ only in others.
+    """
+    short = re.sub("[^A-Za-z0-9_.-]", "_", flow)[:50]
+    if short != flow:
+        short = f"{short[:41]}_{short_digest(flow)[:8]}"
+    return f"feed_assets/attempt_{short}"

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
 from feed_assets.feed_events.metadata import STATE, published_metadata, staged_metadata
+from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.names import SECOND, begun
 from feed_assets.file_feed.reading import latest
@@ -22,7 +23,9 @@ from feed_assets.file_feed.staging import Staged
 from feed_assets.file_feed.start_objects import has_start
 from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
+from feed_assets.io_manager.run_attempts import ATTEMPTS, RunAttempts
 from feed_assets.io_manager.step_contexts import (
+    flows_of,
     frames_by_partition,
     is_required_input,
     is_selected,
@@ -30,27 +33,27 @@ from feed_assets.io_manager.step_contexts import (
     outputs_of,
     partitions_of,
     run_of,
-    starts_of,
 )
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 from feed_assets.sources.spec import Source
+from feed_assets.starts.attempt import State
 from feed_assets.steps.day_records import DayRecords
 from feed_assets.steps.step import MissingUpdateError, Reading, Step
 
 
 def file_feed_io_manager(sources: Iterable[Source]) -> dg.IOManagerDefinition:
-    """The IO manager of a project with these sources, on the run's `blackboard`, `spark` and `clock`.
+    """The IO manager of a project with these sources, on the run's `blackboard`, `spark`, `clock` and `attempts`.
 
     Uses the run's resources, including overrides in its configuration.
     """
     by_key = {source.key: source for source in sources}
 
-    @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock"})
+    @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock", ATTEMPTS})
     def file_feed(context: dg.InitResourceContext) -> FileFeedIOManager:
         given = context.resources
-        return FileFeedIOManager(given.blackboard, given.spark, given.clock, by_key)
+        return FileFeedIOManager(given.blackboard, given.spark, given.clock, given.attempts, by_key)
 
     return file_feed
 
@@ -75,6 +78,7 @@ class FileFeedIOManager(dg.IOManager):
     blackboard: BlackboardResource
     spark: SparkResource
     clock: Clock
+    attempts: RunAttempts
     sources: Mapping[str, Source]
 
     # By Dagster's context of the step; each attempt has its own.
@@ -150,7 +154,7 @@ class FileFeedIOManager(dg.IOManager):
             return {"boundary": boundary} if boundary else {}
 
         with retrying(context.step_context.previous_attempt_count):
-            step = self._step(context)
+            step, run = self._step(context), context.step_context.dagster_run
             places = [(declaration.location, partition) for partition in frames]
             published = {
                 place: found for place in places if (found := self._published_before(context, declaration, place))
@@ -165,6 +169,8 @@ class FileFeedIOManager(dg.IOManager):
                 self._report(context, declaration, made, alone=len(frames) == 1)
                 if not (declaration.audited or started):
                     step.publish(staged)
+                if not declaration.audited and declared_trigger(context.definition_metadata) is not None:
+                    self.attempts.end(run, (declaration.location, staged.claim.partition), State.PUBLISHED)
 
     def _published_before(self, context: dg.OutputContext, declaration: FeedDeclaration, place: Place) -> Staged | None:
         """The update that an earlier attempt at this step published before its process died, or None.
@@ -223,7 +229,8 @@ class FileFeedIOManager(dg.IOManager):
         """The step of this attempt, begun at its first input or output."""
         step = context.step_context
         if step not in self._steps:
-            starts = starts_of(step, self)
+            taken = self.attempts.take(step.dagster_run, flows_of(step, self))
+            starts = {place: each.forced_key for place, each in taken.items()}
             run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log, starts)
             self._steps[step] = Step.begin(run, outputs_of(step, self))
         return self._steps[step]

@@ -18,17 +18,15 @@ from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, i
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.io_manager.run_attempts import root_of
 from feed_assets.partitions.time_windows import time_window, window_of
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 from feed_assets.steps.run import Output, Run
 
-ROOT_RUN = "dagster/root_run_id"
-"""The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
-
 INFRASTRUCTURE = frozenset(
-    {"blackboard", "clock", "file_feed", "io_manager", "limits", "project", "spark", "state", "warehouse"}
+    {"attempts", "blackboard", "clock", "file_feed", "io_manager", "limits", "project", "spark", "state", "warehouse"}
 )
 """Resources that do not change an update's content, and are not part of its configuration.
 
@@ -47,7 +45,7 @@ def run_of(
     """The run for steps and audits. Spark starts at its first use. `starts` as for `Run`."""
     return Run(
         run_id=run.run_id,
-        root_run_id=run.root_run_id or run.tags.get(ROOT_RUN) or run.run_id,
+        root_run_id=root_of(run),
         board=blackboard.blackboard,
         spark=lambda: spark.spark_session,
         now=clock.now,
@@ -57,19 +55,14 @@ def run_of(
     )
 
 
-def starts_of(step: Any, manager: dg.IOManager) -> dict[Place, str]:
-    """The outputs with a trigger, each with "" if the gate started the run, or else with the run that somebody started.
-
-    A run that nobody asked the gate for is a start of its own: it may publish again what the same inputs gave.
-    """
-    run: dg.DagsterRun = step.dagster_run
-    forced = "" if REVISIONS_TAG in run.tags else run.root_run_id or run.run_id
-    return {
-        (declaration.location, partition): forced
+def flows_of(step: Any, manager: dg.IOManager) -> list[Place]:
+    """The outputs with a trigger."""
+    return [
+        (declaration.location, partition)
         for context, declaration in _feeds_of(step, manager)
         if declared_trigger(context.definition_metadata) is not None
         for partition in partitions_of(context)
-    }
+    ]
 
 
 def _feeds_of(step: Any, manager: dg.IOManager) -> Iterator[tuple[dg.OutputContext, FeedDeclaration]]:

@@ -25,6 +25,7 @@ from feed_assets.notices.tables import (
     postpone_message,
     record_sent,
 )
+from feed_assets.starts.attempts import LOG
 from feed_assets.state.store import Store
 
 SUPERSEDED = "superseded"
@@ -53,7 +54,7 @@ def due_messages(report: Report) -> list[str]:
 
 def put_off(store: Store, message: Message, *, at: datetime) -> datetime | None:
     """Note that a channel did not take a message, claimed or not. Returns when it may be sent again; None if never."""
-    with store.writing() as transaction:
+    with store.writing(LOG) as transaction:
         claim_message(transaction, message, at=at)
         if attempts_at(transaction, message) < MOST_ATTEMPTS or message.channel == FEED:
             return postpone_message(transaction, message, at=at)
@@ -63,7 +64,7 @@ def put_off(store: Store, message: Message, *, at: datetime) -> datetime | None:
 
 def end(store: Store, message: Message, *, at: datetime) -> None:
     """Note that a channel never takes a message, claimed or not: it is not sent again."""
-    with store.writing() as transaction:
+    with store.writing(LOG) as transaction:
         claim_message(transaction, message, at=at)
         record_sent(transaction, message, at=at)
 
@@ -90,7 +91,7 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
     open_ = [each for each in wanted if not known.get(each)]
     for name, channel in sorted(open_, key=lambda each: (each[0] != DETECTED, each[1] != FEED, each)):
         message = Message(report.id, name, channel)
-        with store.writing() as transaction:
+        with store.writing(LOG) as transaction:
             claimed = claim_message(transaction, message, at=datetime.now(UTC))
         if not claimed:
             continue
@@ -102,11 +103,11 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
             what_next = f"It is sent again after {again:%H:%M:%S} UTC." if again else "It is given up after five days."
             remarks.append(f"{report.day}: {message.name} was not taken: {why} {what_next}")
             continue
-        with store.writing() as transaction:
+        with store.writing(LOG) as transaction:
             record_sent(transaction, message, at=datetime.now(UTC))
         remarks.append(f"{report.day}: {remark or f'{message.name} sent ({channel})'}")
     if report.result is not None and not _has_unsent(store, report, channels):
-        with store.writing() as transaction:
+        with store.writing(LOG) as transaction:
             close_report(transaction, report, at=datetime.now(UTC))
     return remarks
 

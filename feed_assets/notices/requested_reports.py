@@ -11,6 +11,6 @@ from feed_assets.state.store import Transaction
 
 def record_requested(transaction: Transaction, request: Request, *, report: str, base: str, at: datetime) -> None:
     """Record a report that the request begins. See `starts.requests.RecordReport`."""
-    requests = {feed: {"state": last.state, "times": last.times} for feed, last in request.recorded.items()}
-    begun = {**(request.need.report or {}), "requests": requests, "computed": list(request.need.feeds)}
+    attempts = {feed: request.recorded[feed].key for feed in request.need.due}
+    begun = {**(request.need.report or {}), "attempts": attempts, "computed": list(request.need.feeds)}
     record_report(transaction, Report(id=report, base=base, day=request.need.partition, at=at, request=begun))

@@ -26,10 +26,10 @@ from dagster._core.instance.ref import InstanceRef  # the only way to open an in
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
+from feed_assets.feed_events.triggers import BACKFILL_TAG
 from feed_assets.operations.failed_runs import failures
 from feed_assets.partitions.time_windows import begun_on, times_of
 from feed_assets.resources.event_log import keep_open
-from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 from feed_assets.sources.source_errors import SourceError
 

@@ -25,9 +25,10 @@ from feed_assets.late_data.staleness import staleness
 from feed_assets.late_data.sweeping import settled_days
 from feed_assets.sources.growth import GrowthKind, decide, rounded_growth
 from feed_assets.sources.spec import Source
+from feed_assets.starts.attempt import Answer, Attempt, verdict
+from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.graph import FeedGraph, FeedNode
-from feed_assets.starts.requests import again_at, state_of
-from feed_assets.starts.tables import LastRequest, last_requests
+from feed_assets.starts.requests import state_of
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
@@ -149,7 +150,7 @@ def _story(
         day=partition,
         latest=latest,
         growth=growth,
-        standing=standing + _requested(store, feed, {partition: due} if due else {}).get(partition, ""),
+        standing=standing + _requested(store, feed, {partition: due} if due else {}, now).get(partition, ""),
         updates=tuple(_update(status, statuses, known, by_key) for status in statuses),
     )
 
@@ -166,7 +167,7 @@ def unprocessed(
     for node in cleaned_nodes(graph, now):
         feed = node.declaration.on(board)
         standings = list(_standings(board, graph, node, sources, (FIRST, now.date()), now))
-        requested = _requested(store, feed, _due([each for each, _ in standings]))
+        requested = _requested(store, feed, _due([each for each, _ in standings]), now)
         for each, standing in standings:
             if each.by_hand and graph.has(node.location, each.day):
                 by_hand.add(date.fromisoformat(each.day))
@@ -222,26 +223,28 @@ def _due(decisions: Iterable[SourceDecision]) -> dict[str, str]:
     return {each.day: state_of(each.update, each.state) for each in decisions if each.due}
 
 
-def _requested(store: Store, feed: Feed, due: Mapping[str, str]) -> dict[str, str]:
+def _requested(store: Store, feed: Feed, due: Mapping[str, str], now: datetime) -> dict[str, str]:
     """For partitions that are due, when the sensors requested this state of the input, and when they do so again."""
     try:
-        known = last_requests(store, [(feed.uri, partition) for partition in due])
+        known = Attempts(store, feed.blackboard.uri(""), lambda: now).newest(feed.location, due)
     except StoreError as error:
         return dict.fromkeys(due, f"; the requests of the sensors are not known: {error}")
-    requests = {partition: known.get((feed.uri, partition)) for partition in due}
-    return {
-        partition: _request(request)
-        for partition, request in requests.items()
-        if request is not None and request.state == due[partition]
-    }
+    return {partition: _request(each, due[partition], now) for partition, each in known.items()}
 
 
-def _request(request: LastRequest) -> str:
-    last, next_time = f"{request.at:%Y-%m-%d %H:%M:%S}", again_at(request)
-    again = f"again after {next_time:%Y-%m-%d %H:%M:%S}" if next_time else "not again by itself"
-    if request.times == 1:
-        return f"; requested at {last}, {again} if its run comes to no result"
-    return f"; requested {request.times} times without a result, last at {last}, {again}"
+def _request(newest: Attempt, state: str, now: datetime) -> str:
+    """When the state of a partition that is due was requested, and when it may be again; "" if it was not."""
+    if not newest.is_for(state):
+        return ""
+    last = f"{newest.requested:%Y-%m-%d %H:%M:%S}"
+    if newest.alive:
+        return f"; requested at {last}, and its run has not ended"
+    found = verdict(newest, state, lease_until=None, now=now)
+    again = f"again after {found.until:%Y-%m-%d %H:%M:%S}" if found.until else "again by the next tick"
+    if found.answer is Answer.OVER:
+        again = "not again by itself"
+    times = f"{newest.tries} times" if newest.tries > 1 else "once"
+    return f"; requested {times} without a result, last at {last}, {again}"
 
 
 def _standing(feed: Feed, each: SourceDecision, outcome: str | None) -> str:

@@ -24,7 +24,7 @@ from dagster_pipes import (
 from feed_assets.engine.session import submitted_session
 from feed_assets.errors import exit_code
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG, UPDATE
-from feed_assets.io_manager.step_contexts import ROOT_RUN
+from feed_assets.io_manager.run_attempts import ROOT_RUN
 from feed_assets.pipes.jobs import DESCRIPTION, FAILURE, PARTITION, TRANSIENT
 from feed_assets.pipes.messages import INTERVAL_SECONDS, pipes_metadata
 from feed_assets.project.loading import load_project

@@ -24,6 +24,7 @@ from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.triggers import TRIGGER
 from feed_assets.io_manager.manager import file_feed_io_manager
+from feed_assets.io_manager.run_attempts import ATTEMPTS, run_attempts
 from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions.days import are_utc_days, daily, hourly
@@ -134,6 +135,7 @@ class Project:
             "spark": settings.spark,
             "clock": settings.clock,
             "limits": Limits(),
+            ATTEMPTS: run_attempts,
             PROJECT: self,
         }
         if settings.warehouse:

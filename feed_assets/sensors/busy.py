@@ -9,6 +9,7 @@ import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
+from feed_assets.feed_events.triggers import BACKFILL_TAG
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import gives_signs, is_dead, seconds_seen
 
@@ -19,8 +20,6 @@ UNDER_WAY = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-BACKFILL_TAG = "feed_assets/backfill"
-"""Tag on each run of `feed-assets backfill`: all partitions of the backfill, `first/last`; Dagster knows only runs."""
 WILL_RETRY = "dagster/will_retry"
 RETRY = "dagster/auto_retry_run_id"
 """Tag of a failed run: the run in which Dagster repeats it."""

@@ -25,10 +25,10 @@ from feed_assets.notices.tables import Report, open_reports, record_result
 from feed_assets.sensors.alerts import alert_of
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
-from feed_assets.sensors.ticks import of_request
+from feed_assets.sensors.ticks import of_attempt
 from feed_assets.sources.spec import Source
-from feed_assets.starts.requests import FIRST_PAUSE
-from feed_assets.starts.tables import LastRequest, last_requests
+from feed_assets.starts.attempt import LOST_AFTER
+from feed_assets.starts.attempts import LOG, Attempts
 from feed_assets.state.store import Store
 
 FOLLOW_WITHIN = timedelta(hours=1)
@@ -58,20 +58,17 @@ class RunResults:
                 remarks.append(f"The run for {report.day} is not reported yet: {error}")
                 continue
             if result is not None:
-                with self.store.writing() as transaction:
+                with self.store.writing(LOG) as transaction:
                     record_result(transaction, report, result, at=self.now)
         return remarks
 
     def of(self, report: Report) -> dict[str, Any] | None:
         """The result of the run of a report; None if it has not ended, or may still begin."""
-        recorded = {
-            feed: LastRequest(each["state"], each["times"], report.at)
-            for feed, each in report.request["requests"].items()
-        }
-        if not recorded.keys() <= self.feeds.feeds.keys():
-            return self._without_news(SUPERSEDED)  # the code location no longer has the feed
-        feed, last = next(iter(recorded.items()))
-        runs = list(self.instance.get_runs(of_request(self.feeds, feed, report.day, last)))
+        recorded: Mapping[str, str] = report.request.get("attempts", {})
+        if not recorded or not recorded.keys() <= self.feeds.feeds.keys():
+            # The code location no longer has the feed, or the report was begun by a release before attempts.
+            return self._without_news(SUPERSEDED)
+        runs = list(self.instance.get_runs(of_attempt(*next(iter(recorded.items())))))
         if not runs:
             return self._without_a_run(report, recorded)
         if any(goes_on(self.instance, each) for each in runs):
@@ -86,14 +83,14 @@ class RunResults:
         known = {each for run in runs for each in (run.run_id, run.root_run_id) if each}
         return {**outcome, "run": newest.run_id, "ended": ended.isoformat(), "feeds": self._compared(report, known)}
 
-    def _without_a_run(self, report: Report, recorded: Mapping[str, LastRequest]) -> dict[str, Any] | None:
+    def _without_a_run(self, report: Report, recorded: Mapping[str, str]) -> dict[str, Any] | None:
         """The result of a request without a run; None while it may still become a run.
 
         Dagster never got the request, or has lost its database. If every feed that was due has a newer update in force
         now, the day was processed by another run. The feeds computed from these may follow within an hour. A feed that
         is no longer due is not requested again: its raw data went back, or the update of another run was rejected.
         """
-        if self.now < report.at + FIRST_PAUSE:
+        if self.now < report.at + LOST_AFTER:
             return None
         if self._replaced(report, recorded):
             return self._without_news(SUPERSEDED)
@@ -153,15 +150,11 @@ class RunResults:
             if feed in self.feeds.feeds
         ]
 
-    def _replaced(self, report: Report, recorded: Mapping[str, LastRequest]) -> bool:
-        """Whether a later request is on record, so that this one can no longer become a run."""
-        places = {feed: (self.feeds.feeds[feed].declaration.on(self.board).uri, report.day) for feed in recorded}
-        now = last_requests(self.store, places.values())
-        return any(
-            (present := now.get(place)) is None
-            or (present.state, present.times) != (recorded[feed].state, recorded[feed].times)
-            for feed, place in places.items()
-        )
+    def _replaced(self, report: Report, recorded: Mapping[str, str]) -> bool:
+        """Whether a later attempt is on record, so that this request can no longer become a run."""
+        attempts = Attempts(self.store, self.board.uri(""), lambda: self.now)
+        newest = {feed: attempts.newest(feed, [report.day]).get(report.day) for feed in recorded}
+        return any(each is None or each.key != recorded[feed] for feed, each in newest.items())
 
     def _without_news(self, outcome: str) -> dict[str, Any]:
         return {"outcome": outcome, "reasons": [], "run": None, "ended": self.now.isoformat(), "feeds": []}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,16 +13,19 @@ import dagster as dg
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
+from feed_assets.feed_events.triggers import attempt_tag
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.names import is_update_name
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.notices.requested_reports import record_requested
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import busy_partitions
+from feed_assets.sensors.busy import busy_partitions, goes_on
+from feed_assets.sensors.liveness import is_dead
 from feed_assets.sources.known_contents import remember
+from feed_assets.starts.attempt import Attempt
+from feed_assets.starts.attempts import KnownRun
 from feed_assets.starts.requests import Request, Requests
-from feed_assets.starts.tables import LastRequest
 from feed_assets.state.store import Store
 
 TICK_SECONDS = 40.0
@@ -96,22 +98,32 @@ def last_events(instance: dg.DagsterInstance, keys: Collection[dg.AssetKey]) -> 
 def requests_of_tick(
     instance: dg.DagsterInstance, store: Store, board: Blackboard, feeds: AssetFeedGraph, now: datetime
 ) -> Requests:
-    """The requests of a tick, empty so far. The instance knows the runs under way and the runs requested earlier."""
+    """The requests of a tick, empty so far. The instance knows the runs under way and the runs requested earlier.
+
+    Attempts whose run has ended, or is gone, end here.
+    """
     busy = {
         partition: frozenset(feeds.locations[key] for key in keys if key in feeds.locations)
         for partition, keys in busy_partitions(instance, feeds).items()
     }
-
-    def became_a_run(feed: str, partition: str, last: LastRequest) -> bool:
-        # If it did not, repeating its run key is safe: Dagster starts a run key at most once.
-        return bool(instance.get_run_ids(of_request(feeds, feed, partition, last), limit=1))
-
-    return Requests(store, board, feeds, now, busy, became_a_run, record_requested)
+    requests = Requests(store, board, feeds, now, busy, record_requested)
+    requests.attempts.end_lost(lambda attempt: known_run(instance, attempt))
+    return requests
 
 
-def of_request(feeds: AssetFeedGraph, feed: str, partition: str, last: LastRequest) -> dg.RunsFilter:
-    """Finds the run of this request, and Dagster's repetitions of it."""
-    return dg.RunsFilter(tags=dict([_tag(_subject(feeds, feed, partition, last))]))
+def known_run(instance: dg.DagsterInstance, attempt: Attempt) -> KnownRun:
+    """What Dagster knows of the run of an attempt, and of its repetitions."""
+    runs = list(instance.get_runs(of_attempt(attempt.flow, attempt.key)))
+    if not runs:
+        return KnownRun.NONE
+    if any(goes_on(instance, each) and not is_dead(each.run_id, each.tags) for each in runs):
+        return KnownRun.UNFINISHED
+    return KnownRun.SUCCEEDED if runs[0].status is dg.DagsterRunStatus.SUCCESS else KnownRun.FAILED
+
+
+def of_attempt(flow: str, key: str) -> dg.RunsFilter:
+    """Finds the run of an attempt, and its repetitions, by the flow and the key."""
+    return dg.RunsFilter(tags={attempt_tag(flow): key})
 
 
 def run_requests(
@@ -121,39 +133,18 @@ def run_requests(
     run_config: Mapping[str, Any],
     more_tags: Callable[[Request], Mapping[str, str]] = lambda _: {},
 ) -> list[dg.RunRequest]:
-    """The runs of these requests. A run key has the sensor, and the state and number of each request."""
+    """The runs of these requests. A run key has the keys of all attempts that the run is for."""
     return [
         dg.RunRequest(
-            run_key=f"{sensor}:{','.join(_subjects(feeds, request))}",
+            run_key=f"{sensor}:{','.join(sorted(each.key for each in request.recorded.values()))}",
             run_config=dict(run_config),
             partition_key=request.need.partition or None,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
             tags={
                 WHY_TAG: request.need.reason[:250],
-                **dict(map(_tag, _subjects(feeds, request))),
+                **{attempt_tag(feed): each.key for feed, each in request.recorded.items()},
                 **more_tags(request),
             },
         )
         for request in requests
     ]
-
-
-def _tag(subject: str) -> tuple[str, str]:
-    """A run's tag for one of its requests: a query by this tag finds only this run.
-
-    Dagster allows few characters in a tag's name. A digest keeps assets apart whose names differ only in others.
-    """
-    name = subject.partition("@")[0]
-    short = re.sub("[^A-Za-z0-9_.-]", "_", name)[:50]
-    if short != name:
-        short = f"{short[:41]}_{short_digest(name)[:8]}"
-    return f"feed_assets/asked_{short}", subject
-
-
-def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:
-    return sorted(_subject(feeds, feed, request.need.partition, last) for feed, last in request.recorded.items())
-
-
-def _subject(feeds: AssetFeedGraph, feed: str, partition: str, last: LastRequest) -> str:
-    """The part of a run key that identifies the request for one asset."""
-    return f"{feeds.feeds[feed].name}@{partition}:{last.state}#{last.times}"

@@ -13,11 +13,13 @@ from typing import Final
 from feed_assets.errors import FeedAssetsError
 
 LEASE: Final = timedelta(seconds=180)
-"""How long the lease of a running attempt lasts; also how long a request may take to become a run of Dagster."""
+"""How long the lease of a running attempt lasts."""
 RENEWALS: Final = 9
 """How often a lease is renewed in its length: every 20 s."""
 FIRST_PAUSE: Final = timedelta(minutes=10)
 """The pause after the first failure. It doubles with each further failure."""
+LOST_AFTER: Final = FIRST_PAUSE
+"""How long a request may take to become a run that Dagster knows."""
 MOST_TRIES: Final = 3
 """How often the same inputs are tried, unless the trigger says otherwise."""
 
@@ -25,10 +27,12 @@ MOST_TRIES: Final = 3
 class State(StrEnum):
     """How far an attempt has come.
 
-    - requested: it is on record, and waits for its run, which Dagster may have queued. It has no lease.
-    - running: a process of its run has taken it.
+    - requested: it is on record. Its run is still to be made, queued, or under way. It has no lease.
+    - running: a process of its run has taken it, as the runs of flows with a trigger do.
     - published: an update from its inputs is published, by this attempt or by another.
     - rejected: its checks rejected the update. These inputs are not tried again.
+    - ended: its run succeeded, and did not say with what; storage knows. If the same inputs are still due, they are
+      tried again after a pause.
     - failed: its run failed. The same inputs are tried again after a pause.
     - unknown: its run is gone, or gave no sign of life for the length of a lease. It may have published.
     - refused: it was refused at its start.
@@ -39,6 +43,7 @@ class State(StrEnum):
     RUNNING = "running"
     PUBLISHED = "published"
     REJECTED = "rejected"
+    ENDED = "ended"
     FAILED = "failed"
     UNKNOWN = "unknown"
     REFUSED = "refused"
@@ -61,7 +66,7 @@ class Attempt:
     inputs for which it was requested, and `read` the inputs that its run has read ("" before it has). `settled` are the
     inputs of the last attempt that was published or rejected. `tries` counts the tries of these inputs, this one
     included, of which there are at most `most`. `forced` says who started a run that nobody requested here. `root` is
-    the first run of its chain of re-executions, `run` the last one. The times are those of the machines' clocks.
+    the first run of its chain of re-executions, `run` the last one. The times are by the installation's clock.
     """
 
     flow: str
@@ -107,7 +112,12 @@ class Attempt:
         """Whether its inputs were tried and have no result."""
         if self.state is State.UNKNOWN:
             return self.started is not None
-        return self.state in {State.FAILED, State.GIVEN_UP}
+        return self.state in {State.ENDED, State.FAILED, State.GIVEN_UP}
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether it was requested, and Dagster lost that or never got it: the request is made again, as it was."""
+        return self.state is State.UNKNOWN and self.started is None
 
     def is_for(self, digest: str) -> bool:
         """Whether it was requested for these inputs, or has read them."""
@@ -145,7 +155,7 @@ def living(newest: Attempt | None, lease_until: datetime | None) -> Verdict | No
     `lease_until` is the end of the slot's lease if somebody holds it.
     """
     if newest is not None and newest.alive:
-        what = f"runs as {newest.run}" if newest.state is State.RUNNING else "is requested and waits for its run"
+        what = f"runs as {newest.run}" if newest.state is State.RUNNING else "is requested, or its run is under way"
         return Verdict(Answer.LIVES, f"{newest.title} {what}", lease_until)
     if newest is not None and lease_until is not None:
         return Verdict(Answer.LIVES, f"a process of {newest.title} still gives signs of life", lease_until)
@@ -153,7 +163,7 @@ def living(newest: Attempt | None, lease_until: datetime | None) -> Verdict | No
 
 
 def verdict(newest: Attempt | None, digest: str, *, lease_until: datetime | None, now: datetime) -> Verdict:
-    """Whether an attempt for these inputs may follow the newest one of its slot. `now` is the machine's time.
+    """Whether an attempt for these inputs may follow the newest one of its slot. `now` is the installation's time.
 
     `lease_until` as for `living`.
     """

@@ -10,8 +10,9 @@ stood still until its lease had ended may go on beside the next attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import TracebackType
@@ -22,6 +23,7 @@ from feed_assets.leases.in_database import DatabaseLeases, live_leases, release_
 from feed_assets.leases.port import Lease
 from feed_assets.starts.attempt import (
     LEASE,
+    LOST_AFTER,
     MOST_TRIES,
     RENEWALS,
     SETTLED,
@@ -52,10 +54,11 @@ Slot = tuple[str, str]
 
 
 class KnownRun(StrEnum):
-    """What Dagster knows of the runs of an attempt's key. A deleted run is not known."""
+    """What Dagster knows of the run of an attempt, and of its repetitions. A deleted run is not known."""
 
     UNFINISHED = "unfinished"
-    FINISHED = "finished"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
     NONE = "none"
 
 
@@ -71,11 +74,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What is on record of a slot: its newest attempt, and the lease that a process of it holds."""
+
+    newest: Attempt | None = None
+    lease: Lease | None = None
+
+    def verdict(self, digest: str, *, now: datetime) -> Verdict:
+        """Whether an attempt for these inputs may follow. `now` is the installation's time."""
+        return verdict(self.newest, digest, lease_until=self.lease.until if self.lease else None, now=now)
+
+
+@dataclass(frozen=True, slots=True)
 class Attempts:
     """The attempts below a base. All methods raise StoreError.
 
-    `base` is the URI of the base: several may share the database. `now` is the installation's clock, for the log;
-    leases, pauses and the times of attempts are by `clock`, the machine's.
+    `base` is the URI of the base: several may share the database. `now` is the installation's clock, for pauses and
+    the log; leases are by `clock`, the machine's.
     """
 
     store: Store
@@ -106,30 +121,36 @@ class Attempts:
         with self.store.reading() as connection:
             return attempts_alive(connection, self.base)
 
-    def verdicts(self, flow: str, digests: Mapping[str, str]) -> dict[str, Verdict]:
-        """Whether an attempt may be requested now for each slot and the digest of its inputs; changes nothing."""
-        if not digests or not self.store.exists():
-            return {slot: Verdict(Answer.MAY_START) for slot in digests}
-        with self.store.reading() as connection:
-            newest = newest_attempts(connection, self.base, flow, digests)
-            # Most slots have a result for their inputs: their leases are not looked up.
-            leases = self._leases(connection, [each for each in newest.values() if each.settled != digests[each.slot]])
-        return {
-            slot: self._verdict(newest.get(slot), digest, leases.get((flow, slot))) for slot, digest in digests.items()
-        }
+    def standing(self, flow: str, slots: Collection[str]) -> dict[str, Standing]:
+        """What is on record of each of these slots: a query for each thousand, and one for leases."""
+        newest = self.newest(flow, slots)
+        leases: dict[Slot, Lease] = {}
+        if ended := [each for each in newest.values() if not each.alive and each.started is not None]:
+            with self.store.reading() as connection:
+                leases = self._leases(connection, ended)
+        return {slot: Standing(newest.get(slot), leases.get((flow, slot))) for slot in slots}
 
     # --- the gate -----------------------------------------------------------------------------------------------------
 
     def end_lost(self, known_run: Callable[[Attempt], KnownRun]) -> list[Attempt]:
-        """End the attempts whose run is gone, and return them. Call it first in a tick.
+        """End the attempts whose run has ended or is gone, and return them. Call it first in a tick.
 
-        A requested attempt ends if Dagster has no unfinished run of its key: as `failed` if a run has finished, as
-        `unknown` if there is none LEASE after the request. A running attempt whose lease has ended is `unknown`.
-        `known_run` is asked about requested attempts, outside of any transaction.
+        An attempt ends with its run. One that Dagster has no run of ends as `unknown`: LOST_AFTER after its request,
+        or once its lease has ended. Requests whose run is under way are renewed, so that a daemon of another Dagster,
+        which does not know the run, does not take them for lost. `known_run` is asked outside of any transaction.
         """
         alive = self.alive()
-        lost = self._lost(alive, known_run)
-        return self._end_lost(lost) if lost or any(each.state is State.RUNNING for each in alive) else []
+        known = {each.key: known_run(each) for each in alive}
+        return self.end_known(known) if any(self._changes(each, known) for each in alive) else []
+
+    def end_known(self, known: Mapping[str, KnownRun]) -> list[Attempt]:
+        """The part of `end_lost` after Dagster was asked: `known` has its answers by the attempts' keys."""
+        with self.store.writing(LOG) as transaction:
+            now = attempts_alive(transaction.connection, self.base)
+            leases = self._leases(transaction.connection, now)
+            changed = [new for each in now if (new := self._after(each, known, leases)) is not each]
+            save_attempts(transaction, self.base, changed, self.now())
+        return [each for each in changed if not each.alive]
 
     def request(self, wanted: Sequence[Wanted]) -> list[Attempt | Verdict]:
         """Put an attempt on record for each slot that may start; ask Dagster for a run with its key afterwards.
@@ -138,31 +159,27 @@ class Attempts:
         """
         if not wanted:
             return []
+        with self.requesting([(each.flow, each.slot) for each in wanted]) as requesting:
+            return [requesting.request(each) for each in wanted]
+
+    @contextmanager
+    def requesting(self, slots: Collection[Slot]) -> Iterator[Requesting]:
+        """A transaction that requests attempts at some of these slots; they are on record when it ends."""
         with self.store.writing(LOG) as transaction:
-            answers: list[Attempt | Verdict] = []
-            newest, leases = self._newest_of(transaction, [(each.flow, each.slot) for each in wanted])
-            for each in wanted:
-                place = each.flow, each.slot
-                found = self._verdict(newest.get(place), each.digest, leases.get(place))
-                if found.answer is not Answer.MAY_START:
-                    answers.append(found)
-                    continue
-                new = self._next(transaction, newest.get(place), place, digest=each.digest, most=each.most)
-                new = replace(new, reason=each.reason)
-                answers.append(new)
-                newest[place] = new
-            save_attempts(transaction, self.base, [each for each in answers if isinstance(each, Attempt)], self.now())
-        return answers
+            newest, leases = self._newest_of(transaction, sorted(slots))
+            requesting = Requesting(self, transaction, newest, leases)
+            yield requesting
+            save_attempts(transaction, self.base, list(requesting.new.values()), self.now())
 
     def give_up(self, flow: str, slot: str, digest: str, *, reason: str) -> Attempt | Verdict:
         """Give up these inputs of a slot without a run, on record; returns why not if an attempt lives."""
         with self.store.writing(LOG) as transaction:
             newest, leases = self._newest_of(transaction, [(flow, slot)])
-            found = self._verdict(newest.get((flow, slot)), digest, leases.get((flow, slot)))
+            found = Standing(newest.get((flow, slot)), leases.get((flow, slot))).verdict(digest, now=self.now())
             if found.answer in {Answer.LIVES, Answer.OVER}:
                 return found
-            new = self._next(transaction, newest.get((flow, slot)), (flow, slot), digest=digest, most=MOST_TRIES)
-            new = replace(new, state=State.GIVEN_UP, reason=reason, ended=self.clock())
+            new = self.next(transaction, newest.get((flow, slot)), (flow, slot), digest=digest, most=MOST_TRIES)
+            new = replace(new, state=State.GIVEN_UP, reason=reason, ended=self.now())
             save_attempts(transaction, self.base, [new], self.now())
         return new
 
@@ -238,7 +255,7 @@ class Attempts:
                     refusal = refusal or f"{lives.reason}. Wait until it has ended, or cancel its run"
                     continue
                 digest, most = (found.inputs, found.most) if found else ("", MOST_TRIES)
-                new = self._next(transaction, found, place, digest=digest, most=most)
+                new = self.next(transaction, found, place, digest=digest, most=most)
                 new = replace(new, forced=by, reason=f"forced by {by}")
                 refusal = refusal or self._take(transaction, new.key, new, run, root, taken)
             if refusal:
@@ -262,31 +279,26 @@ class Attempts:
 
     # --- small parts --------------------------------------------------------------------------------------------------
 
-    def _lost(self, alive: Iterable[Attempt], known_run: Callable[[Attempt], KnownRun]) -> dict[str, tuple[State, str]]:
-        """The requested attempts whose run is gone, by key: how each ends, and why."""
-        lost: dict[str, tuple[State, str]] = {}
-        for each in alive:
-            if each.state is State.REQUESTED:
-                found = known_run(each)
-                if found is KnownRun.FINISHED:
-                    lost[each.key] = State.FAILED, "its run ended before it began to work"
-                elif found is KnownRun.NONE and self.clock() >= each.requested + LEASE:
-                    lost[each.key] = State.UNKNOWN, "Dagster has no run of it: it was deleted, or never made"
-        return lost
+    def _changes(self, attempt: Attempt, known: Mapping[str, KnownRun]) -> bool:
+        """Whether `_after` may change this attempt: its lease is looked up in a transaction only then."""
+        silent = attempt.state is State.RUNNING and known[attempt.key] is KnownRun.NONE
+        return silent or self._after(attempt, known, {}) is not attempt
 
-    def _end_lost(self, lost: Mapping[str, tuple[State, str]]) -> list[Attempt]:
-        """End these attempts if they still are only requested, and the running ones whose lease has ended."""
-        with self.store.writing(LOG) as transaction:
-            alive = attempts_alive(transaction.connection, self.base)
-            leases = self._leases(transaction.connection, alive)
-            ended = []
-            for each in alive:
-                if each.state is State.REQUESTED and each.key in lost:
-                    ended.append(self._ended(each, *lost[each.key]))
-                elif each.state is State.RUNNING and (each.flow, each.slot) not in leases:
-                    ended.append(self._silent(each))
-            save_attempts(transaction, self.base, ended, self.now())
-        return ended
+    def _after(self, attempt: Attempt, known: Mapping[str, KnownRun], leases: Mapping[Slot, Lease]) -> Attempt:
+        """The attempt after what Dagster knows of its run; itself if that changes nothing."""
+        match known.get(attempt.key):
+            case KnownRun.SUCCEEDED:
+                return self._ended(attempt, State.ENDED, "its run has ended")
+            case KnownRun.FAILED:
+                return self._ended(attempt, State.FAILED, "its run failed")
+            case KnownRun.NONE if attempt.state is State.RUNNING:
+                return attempt if (attempt.flow, attempt.slot) in leases else self._silent(attempt)
+            case KnownRun.NONE if self.now() >= attempt.requested + LOST_AFTER:
+                return self._ended(attempt, State.UNKNOWN, "Dagster has no run of it: it was deleted, or never made")
+            case KnownRun.UNFINISHED if attempt.state is State.REQUESTED:
+                old = abs(self.now() - attempt.requested) >= LOST_AFTER / 2
+                return replace(attempt, requested=self.now()) if old else attempt
+        return attempt
 
     def _silent(self, attempt: Attempt) -> Attempt:
         """A running attempt whose lease has ended, as it ends."""
@@ -312,7 +324,7 @@ class Attempts:
         lease = self._lease_for(transaction, attempt, run)
         if lease is None:
             return f"a process of an attempt before {attempt.title} still gives signs of life"
-        begun = attempt.started or self.clock()
+        begun = attempt.started or self.now()
         now = replace(attempt, state=State.RUNNING, run=run, root=root, started=begun, ended=None)
         taken[attempt.flow, attempt.slot] = (now, lease)
         return ""
@@ -327,11 +339,11 @@ class Attempts:
             release_lease(transaction.connection, held)  # of the run that this one re-executes
         return take_lease(transaction.connection, name, LEASE, now=now)
 
-    def _next(
-        self, transaction: Transaction, newest: Attempt | None, place: Slot, *, digest: str, most: int
-    ) -> Attempt:
-        """The attempt that follows the newest one of its slot."""
+    def next(self, transaction: Transaction, newest: Attempt | None, place: Slot, *, digest: str, most: int) -> Attempt:
+        """The attempt that follows the newest one of its slot; that one again if it never became a run."""
         flow, slot = place
+        if newest is not None and newest.never_ran and newest.digest == digest and not newest.forced:
+            return replace(newest, state=State.REQUESTED, requested=self.now(), ended=None, most=most)
         number = newest.number + 1 if newest else 1
         return Attempt(
             flow=flow,
@@ -342,14 +354,14 @@ class Attempts:
             state=State.REQUESTED,
             tries=tries_of(newest, digest),
             most=most,
-            requested=self.clock(),
+            requested=self.now(),
             settled=newest.settled if newest else "",
         )
 
     def _ended(self, attempt: Attempt, state: State, reason: str) -> Attempt:
         """The attempt after its end: given up after the last try."""
         settled = attempt.inputs if state in SETTLED else attempt.settled
-        ended = replace(attempt, state=state, reason=reason, ended=self.clock(), settled=settled)
+        ended = replace(attempt, state=state, reason=reason, ended=self.now(), settled=settled)
         if ended.failed and ended.tries >= ended.most and ended.settled != ended.inputs:
             times = f"{state} after {ended.tries} tries" if ended.tries > 1 else str(state)
             return replace(ended, state=State.GIVEN_UP, reason=f"{times}: {reason}")
@@ -375,9 +387,6 @@ class Attempts:
         found = live_leases(connection, names, LEASE, now=self.clock())
         return {names[name]: lease for name, lease in found.items()}
 
-    def _verdict(self, newest: Attempt | None, digest: str, lease: Lease | None) -> Verdict:
-        return verdict(newest, digest, lease_until=lease.until if lease else None, now=self.clock())
-
     def _lease_name(self, flow: str, slot: str) -> str:
         return f"start of {flow} {slot} in {self.base}"
 
@@ -385,6 +394,34 @@ class Attempts:
         held = {place: lease for place, (_, lease) in taken.items()}
         holding = Holding(DatabaseLeases(self.store), LEASE, self.clock, renewals=RENEWALS, keeps=True)
         return Running(self, {place: attempt for place, (attempt, _) in taken.items()}, held, holding)
+
+
+@dataclass(frozen=True, slots=True)
+class Requesting:
+    """The attempts that a transaction requests: `new` has them by flow and slot."""
+
+    service: Attempts
+    transaction: Transaction
+    newest: Mapping[Slot, Attempt]
+    leases: Mapping[Slot, Lease]
+    new: dict[Slot, Attempt] = field(default_factory=dict)
+
+    def verdict(self, flow: str, slot: str, digest: str) -> Verdict:
+        """Whether an attempt for these inputs may be requested now."""
+        place = flow, slot
+        return Standing(self.new.get(place, self.newest.get(place)), self.leases.get(place)).verdict(
+            digest, now=self.service.now()
+        )
+
+    def request(self, wanted: Wanted) -> Attempt | Verdict:
+        """Request an attempt, or say why not."""
+        found = self.verdict(wanted.flow, wanted.slot, wanted.digest)
+        if found.answer is not Answer.MAY_START:
+            return found
+        place = wanted.flow, wanted.slot
+        new = self.service.next(self.transaction, self.newest.get(place), place, digest=wanted.digest, most=wanted.most)
+        self.new[place] = replace(new, reason=wanted.reason)
+        return self.new[place]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The last request of each partition of a feed, and the attempts at each slot of a flow: their rows.
+"""The attempts at each slot of a flow: their rows.
 
 Not here: what to request (`requests`), and how attempts follow each other (`attempt`, `attempts`).
 """
@@ -6,18 +6,17 @@ Not here: what to request (`requests`), and how attempts follow each other (`att
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import RowMapping, Select, bindparam, column, delete, func, insert, or_, select, table, update
+from sqlalchemy import RowMapping, Select, bindparam, column, delete, func, insert, or_, select, table
 from sqlalchemy.engine import Connection
 
 from feed_assets.starts.attempt import ALIVE, Attempt, State
 from feed_assets.state.event_log import NewEvent, stored_time
-from feed_assets.state.store import Store, Transaction
+from feed_assets.state.store import Transaction
 
-REQUESTS = table("feed_assets_requests", *map(column, ("feed", "partition", "state", "times", "at")))
 ATTEMPTS = table("feed_assets_attempts", column("base"), *map(column, Attempt.__dataclass_fields__))
 STORE = table("feed_assets_store", column("id"))
 PARTITIONS_OF_A_QUERY = 1000
@@ -31,56 +30,6 @@ _FORGET: Final = delete(ATTEMPTS).where(
     or_(ATTEMPTS.c.number == bindparam("the_number"), ATTEMPTS.c.number <= bindparam("the_number") - ATTEMPTS_KEPT),
 )
 """Forgets an attempt as it was, and the old ones of its slot."""
-
-FeedPartition = tuple[str, str]
-"""A feed's URI, and a partition of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastRequest:
-    """The last request of a partition: the state of its input, the number of requests for it, and the last time."""
-
-    state: str
-    times: int
-    at: datetime
-
-
-def last_requests(store: Store, places: Collection[FeedPartition]) -> dict[FeedPartition, LastRequest]:
-    """The last requests of these places, without places that were never requested. One query for each thousand."""
-    if not places or not store.exists():
-        return {}
-    with store.reading() as connection:
-        return read_last_requests(connection, places)
-
-
-def read_last_requests(connection: Connection, places: Collection[FeedPartition]) -> dict[FeedPartition, LastRequest]:
-    """The last requests of these places, read in a transaction."""
-    wanted, found = sorted(places), {}
-    for start in range(0, len(wanted), PARTITIONS_OF_A_QUERY):
-        feeds, partitions = map(set, zip(*wanted[start : start + PARTITIONS_OF_A_QUERY], strict=True))
-        # All feeds with all partitions: databases are slower at pairs.
-        query = select(REQUESTS).where(REQUESTS.c.feed.in_(feeds), REQUESTS.c.partition.in_(partitions))
-        for feed, partition, state, times, at in connection.execute(query):
-            found[feed, partition] = LastRequest(state, times, datetime.fromisoformat(at))
-    return {place: found[place] for place in wanted if place in found}
-
-
-def record_request(transaction: Transaction, place: FeedPartition, request: LastRequest, *, reason: str) -> None:
-    """Replace the recorded request of a place, and append the event `requested`."""
-    key = dict(zip(("feed", "partition"), place, strict=True))
-    values = {"state": request.state, "times": request.times}
-    transaction.connection.execute(delete(REQUESTS).filter_by(**key))
-    transaction.connection.execute(insert(REQUESTS).values(**key, **values, at=request.at.isoformat()))
-    transaction.append("requested", request.at, {**key, **values, "reason": reason})
-
-
-def renew_request(transaction: Transaction, place: FeedPartition, at: datetime) -> None:
-    """Move the recorded request of a place to this time: it is under way."""
-    key = dict(zip(("feed", "partition"), place, strict=True))
-    transaction.connection.execute(update(REQUESTS).filter_by(**key).values(at=at.isoformat()))
-
-
-# --- attempts ---------------------------------------------------------------------------------------------------------
 
 
 def store_id(connection: Connection) -> str:

@@ -29,7 +29,9 @@ from feed_assets.late_data.day_phases import SWEEP_DAYS, Phase
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.late_data.sweeping import Sweep
 from feed_assets.sources.growth import GrowthKind, decide
-from feed_assets.starts.requests import FIRST_PAUSE, MOST_TIMES, Request, Requests
+from feed_assets.starts.attempt import FIRST_PAUSE, MOST_TRIES, Answer, Verdict
+from feed_assets.starts.attempts import KnownRun, Standing
+from feed_assets.starts.requests import Request
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
 from feed_assets_tests.late_data.late_world import ADS, World, at, source
@@ -173,7 +175,7 @@ class History:
             state = self._key(day)
             self.began[state] += 1
             self.runs += 1
-            if self.began[state] > MOST_TIMES:
+            if self.began[state] > MOST_TRIES:
                 raise WrongError(f"{day} ran {self.began[state]} times for one state")
             self.snapshots[day] = dict(self.lying[day])
 
@@ -264,7 +266,7 @@ class History:
         return (is_now - was) * 20 >= was
 
     def _given_up(self, day: str) -> bool:
-        return self.began[self._key(day)] >= MOST_TIMES
+        return self.began[self._key(day)] >= MOST_TRIES
 
     def _in_force(self, day: str) -> Made | None:
         valid = [each for each in self.made[day] if each.state == "valid"]
@@ -278,7 +280,7 @@ class History:
         return day, in_force.name if in_force else None, frozenset(self.lying[day].items())
 
     def _same(self, day: str, request: Request) -> bool:
-        return self.waiting[day][0].recorded[ADS].state == request.recorded[ADS].state
+        return self.waiting[day][0].recorded[ADS].digest == request.recorded[ADS].digest
 
     # --- how it is done ------------------------------------------------------------------------------------------
 
@@ -304,6 +306,8 @@ class History:
 
     def _end(self, day: str, outcome: str) -> None:
         run = self.world.alive.pop(day)
+        failed = outcome in {"killed", "staged"}
+        self.world.runs[run.request.recorded[ADS].key] = KnownRun.FAILED if failed else KnownRun.SUCCEEDED
         if outcome == "killed":
             return
         staged = run.stage(self.world.now)
@@ -325,7 +329,7 @@ def histories(store: Store, count: int, seed: int = 0, *, gated: bool = False) -
     """
     for number in range(seed, seed + count):
         with store.writing() as transaction:
-            for table in ("requests", "reports", "log", "dependency_slots", "dependency_datasets"):
+            for table in ("attempts", "reports", "log", "dependency_slots", "dependency_datasets"):
                 transaction.connection.exec_driver_sql(f"DELETE FROM feed_assets_{table}")
         first = date.fromisoformat(DAYS[0])
         history = History(World(store, SOURCES, at("2020-03-04"), first, gated=gated), random.Random(number))
@@ -353,9 +357,8 @@ def _no_sweep(decision: SourceDecision) -> bool:
     return decision.phase is Phase.WATCHED and decision.decision.reprocess
 
 
-def _always_requested(requests: Requests, feed: str, partition: str, _: str) -> bool:
-    requests._times[feed, partition] = 1
-    return True
+def _always_requested(*_: Any, **__: Any) -> Verdict:
+    return Verdict(Answer.MAY_START)
 
 
 MISTAKES: Mapping[str, tuple[Any, str, Any]] = {
@@ -368,7 +371,7 @@ MISTAKES: Mapping[str, tuple[Any, str, Any]] = {
         lambda *_: Sweep({each.key: date.max for each in SOURCES}),
     ),
     "a rejected state is tried again": (raw_growth._Day, "tried", lambda _: None),
-    "a state is requested at each tick": (Requests, "_may_request", _always_requested),
+    "a state is requested at each tick": (Standing, "verdict", _always_requested),
     "any growth is a run": (SourceDecision, "wanted", property(lambda each: each.differs)),
 }
 

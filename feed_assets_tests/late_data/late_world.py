@@ -43,9 +43,9 @@ from feed_assets.sources.layout import RAW, LandingId, landed_path, raw_file_key
 from feed_assets.sources.ledger import Landing
 from feed_assets.sources.raw import read_set
 from feed_assets.sources.spec import Source
+from feed_assets.starts.attempts import KnownRun
 from feed_assets.starts.graph import FeedNode
 from feed_assets.starts.requests import Request, Requests, in_force_in
-from feed_assets.starts.tables import LastRequest
 from feed_assets.state.store import Store
 from feed_assets_tests.late_data.plain_process import ADS, Days, node
 from feed_assets_tests.ledger import enter
@@ -100,7 +100,8 @@ class World:
     first: date
     board: StatedSizes = field(default_factory=StatedSizes)
     alive: dict[str, Run] = field(default_factory=dict)
-    became_runs: set[tuple[str, str, int]] = field(default_factory=set)
+    runs: dict[str, KnownRun] = field(default_factory=dict)
+    """What Dagster knows, by the keys of attempts."""
     notes: list[str] = field(default_factory=list)
     gated: bool = False
     """Whether the day has a trigger, and the gate decides."""
@@ -150,7 +151,8 @@ class World:
     def tick(self) -> tuple[list[SourceDecision], list[Request]]:
         """The decisions of a tick, and the requests that it put on record."""
         busy = {day: frozenset([ADS]) for day in self.alive}
-        requests = Requests(self.store, self.board, self.graph, self.now, busy, self._became_a_run, record_requested)
+        requests = Requests(self.store, self.board, self.graph, self.now, busy, record_requested)
+        requests.attempts.end_lost(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE))
         late = LateDays(self.sources, {"ads": ADS}, requests, by_hour=self.gated)
         decisions = list(late.decisions())
         if self.gated:
@@ -172,15 +174,12 @@ class World:
         verdict = decide(case, Trigger(settle=timedelta(0)), now=self.now, lookback=lookback)
         return verdict.sentence if verdict.held else None
 
-    def _became_a_run(self, _: str, day: str, last: LastRequest) -> bool:
-        return (day, last.state, last.times) in self.became_runs
-
     # --- runs ----------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> Run:
         """A run claims, and resolves what it reads."""
-        day, last = request.need.partition, request.recorded[ADS]
-        self.became_runs.add((day, last.state, last.times))
+        day = request.need.partition
+        self.runs[request.recorded[ADS].key] = KnownRun.UNFINISHED
         self.alive[day] = Run(request, self.read(day), claim(self.feed, day, now=self.now, owner="test"))
         return self.alive[day]
 

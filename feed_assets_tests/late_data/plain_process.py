@@ -112,9 +112,7 @@ def main(base: str, sources_directory: str, moment: str) -> None:
     )
     graph, warnings = Days(now), list[str]()
     store = Store(sqlite_url(Path(base) / ".state/state.db"))
-    requests = Requests(
-        store, board, graph, now, busy={}, became_a_run=lambda *_: False, record_report=record_requested
-    )
+    requests = Requests(store, board, graph, now, busy={}, record_report=record_requested)
     late = LateDays(sources, {"ads": ADS, "clicks": CLICKS}, requests)
     late.plan(list(late.decisions()))
     plan_stale(requests, set(), lookback_days=7, out_of_time=lambda: False, warn=warnings.append)

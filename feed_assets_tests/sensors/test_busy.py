@@ -15,9 +15,10 @@ from dagster._core.test_utils import create_run_for_test, freeze_time
 
 from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.feed_events.triggers import BACKFILL_TAG
 from feed_assets.sensors import liveness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import BACKFILL_TAG, RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
+from feed_assets.sensors.busy import RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
 from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
 from feed_assets_tests.harness import DAY, NEXT_DAY, between
 from feed_assets_tests.waiting import HANGS

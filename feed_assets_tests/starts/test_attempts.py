@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from feed_assets.starts.attempt import LEASE, Answer, Attempt, AttemptRefusedError, State, Verdict
+from feed_assets.starts.attempt import LEASE, LOST_AFTER, Answer, Attempt, AttemptRefusedError, State, Verdict
 from feed_assets.starts.attempts import LOG, Attempts, KnownRun, Wanted
 from feed_assets.state.store import Store
 
@@ -140,14 +140,13 @@ def test_inputs_that_were_first_read_in_the_last_try_of_others_have_all_their_tr
 def test_a_request_that_never_became_a_run_ends_without_counting_as_a_try(here: Installation) -> None:
     lost = here.requested()
     del here.runs[lost.key]
-    here.passes(LEASE - timedelta(seconds=1))
+    here.passes(LOST_AFTER - timedelta(seconds=1))
     assert here.refused().answer is Answer.LIVES
     here.passes(timedelta(seconds=1))
 
     again = here.requested()
-    assert (again.number, again.tries) == (2, 1)
-    assert [each.state for each in here.attempts.of(*PLACE)] == [State.UNKNOWN, State.REQUESTED]
-    assert again.key != lost.key
+    assert (again.key, again.number, again.tries) == (lost.key, 1, 1)  # Dagster starts a key once
+    assert [each.state for each in here.attempts.of(*PLACE)] == [State.REQUESTED]
 
 
 def test_a_queued_attempt_waits_as_long_as_dagster_has_its_run(here: Installation) -> None:
@@ -156,9 +155,31 @@ def test_a_queued_attempt_waits_as_long_as_dagster_has_its_run(here: Installatio
     assert here.refused().answer is Answer.LIVES
 
 
+def test_a_run_under_way_keeps_its_request_young_for_daemons_that_do_not_know_it(here: Installation) -> None:
+    attempt = here.requested()
+    for _ in range(3):
+        here.passes(LOST_AFTER / 2)
+        assert here.refused().answer is Answer.LIVES
+    here.attempts.end_lost(lambda _: KnownRun.NONE)  # of another Dagster
+    assert here.newest().state is State.REQUESTED
+    here.runs[attempt.key] = KnownRun.SUCCEEDED
+    assert here.refused().answer is Answer.PAUSED
+    assert here.newest().state is State.ENDED
+
+
+def test_an_attempt_ends_with_its_run_and_not_with_a_lease_while_its_run_is_under_way(here: Installation) -> None:
+    attempt = here.requested()
+    here.attempts.start([attempt.key], run="r1", root="r1")
+    here.passes(2 * LEASE)
+    assert here.refused().answer is Answer.LIVES
+    here.runs[attempt.key] = KnownRun.FAILED
+    here.refused()
+    assert here.newest().state is State.FAILED
+
+
 def test_a_run_that_ended_before_its_process_took_the_attempt_counts_as_failed(here: Installation) -> None:
     attempt = here.requested()
-    here.runs[attempt.key] = KnownRun.FINISHED
+    here.runs[attempt.key] = KnownRun.FAILED
     assert here.refused().answer is Answer.PAUSED
     assert here.newest().state is State.FAILED
 
@@ -180,8 +201,8 @@ def test_no_attempt_follows_while_a_lease_lives_even_if_the_run_was_deleted(here
 def test_an_attempt_that_is_not_the_newest_is_refused_at_its_start(here: Installation) -> None:
     old = here.requested()
     del here.runs[old.key]
-    here.passes(LEASE)
-    new = here.requested()
+    here.passes(LOST_AFTER)
+    new = here.requested("two")
 
     with pytest.raises(AttemptRefusedError, match=r"attempt 2 of clean_ads 2019-11-27 \(requested\) follows its"):
         here.attempts.start([old.key], run="r1", root="r1")
@@ -193,6 +214,7 @@ def test_an_attempt_that_is_not_the_newest_is_refused_at_its_start(here: Install
 def test_a_process_that_wakes_up_keeps_the_next_attempt_from_working_and_its_result_counts(here: Installation) -> None:
     first = here.requested()
     sleeping = here.attempts.start([first.key], run="r1", root="r1")
+    del here.runs[first.key]
     here.passes(LEASE)
     here.refused()
     here.passes(10 * MINUTE)
@@ -242,7 +264,7 @@ def test_a_run_with_the_tags_of_another_is_refused(here: Installation) -> None:
 
 def test_a_forced_start_is_on_record_and_refused_while_another_attempt_lives(here: Installation) -> None:
     first = here.requested()
-    with pytest.raises(AttemptRefusedError, match="attempt 1 of clean_ads 2019-11-27 is requested and waits"):
+    with pytest.raises(AttemptRefusedError, match="attempt 1 of clean_ads 2019-11-27 is requested, or its run"):
         here.attempts.force([PLACE], run="f1", root="f1", by="ui")
     here.run_through(first, State.PUBLISHED)
 
@@ -298,11 +320,11 @@ def test_giving_up_is_on_record_and_other_inputs_may_start(here: Installation) -
     assert lives.answer is Answer.LIVES
 
 
-def test_verdicts_tell_what_a_request_would_and_change_nothing(here: Installation) -> None:
-    assert here.attempts.verdicts(FLOW, {SLOT: "one"}) == {SLOT: Verdict(Answer.MAY_START)}
+def test_a_look_tells_what_a_request_would_and_changes_nothing(here: Installation) -> None:
     here.requested()
-    found = here.attempts.verdicts(FLOW, {SLOT: "one", "2019-11-28": "one"})
-    assert {slot: each.answer for slot, each in found.items()} == {SLOT: Answer.LIVES, "2019-11-28": Answer.MAY_START}
+    found = here.attempts.standing(FLOW, [SLOT, "2019-11-28"])
+    answers = {slot: each.verdict("one", now=here.time).answer for slot, each in found.items()}
+    assert answers == {SLOT: Answer.LIVES, "2019-11-28": Answer.MAY_START}
     assert len(here.attempts.store.events(log=LOG)) == 1
 
 

@@ -60,13 +60,14 @@ def folder() -> Iterator[Path]:
 
 
 def look(access: Access, _: None) -> Hashable:
-    """What `Attempts.end_lost` does before its transaction; whatever runs is looked at in it."""
-    lost = access.look(lambda attempts, known_run: tuple(attempts._lost(attempts.alive(), known_run).items()))
-    return lost or ()
+    """What `Attempts.end_lost` does before its transaction."""
+    return (
+        access.look(lambda attempts, known_run: tuple((each.key, known_run(each)) for each in attempts.alive())) or ()
+    )
 
 
-def end_lost(access: Access, lost: tuple[Any, ...]) -> Hashable:
-    access.attempts._end_lost(dict(lost))
+def end_lost(access: Access, known: tuple[Any, ...]) -> Hashable:
+    access.attempts.end_known(dict(known))
     return "ended"
 
 
@@ -154,7 +155,7 @@ ONE = {"daemons": 1}
 HISTORIES: dict[str, tuple[Budget, dict[str, Any]]] = {
     "two daemons, and a person deletes a run": (Budget(deletions=1), {}),
     "two daemons that die or are slow": (Budget(daemon_deaths=1, slow_daemons=1), {}),
-    "a process stands still": (Budget(standstills=1), {}),
+    "a process stands still, and a person deletes its run": (Budget(standstills=1, deletions=1), ONE),
     "a run fails, and a process is killed": (Budget(failures=1, run_deaths=1), ONE),
     "the database is lost": (Budget(losses=1), {}),
     "two slots and a pool with one place": (Budget(deletions=1), {**ONE, "slots": (DAY, NEXT_DAY), "pool": 1}),
@@ -180,7 +181,7 @@ def test_a_slot_is_published_once_and_can_be_from_every_state(
 
 
 def test_attempts_and_leases_without_the_object_publish_twice(folder: Path) -> None:
-    found = search(folder, (take, publishes(fenced=False), end), daemons=1).explore(Budget(standstills=1))
+    found = search(folder, (take, publishes(fenced=False), end), daemons=1).explore(Budget(standstills=1, deletions=1))
     assert found.twice is not None
 
 
@@ -192,7 +193,7 @@ def check_then(access: Access, taken: Taken) -> Hashable:
 
 def test_a_check_in_the_database_before_the_manifest_publishes_twice(folder: Path) -> None:
     run = (take, check_then, publishes(fenced=False), end)
-    found = search(folder, run, daemons=1).explore(Budget(standstills=1))
+    found = search(folder, run, daemons=1).explore(Budget(standstills=1, deletions=1))
     assert found.twice is not None
 
 

@@ -519,7 +519,7 @@ class Search:
             if attempt.key in pending:
                 return KnownRun.UNFINISHED  # it is too young to count as lost
             states = {run.status for run in world.runs if run.key == attempt.key and not run.deleted}
-            return KnownRun.UNFINISHED if states - {"ended"} else KnownRun("finished" if states else "none")
+            return KnownRun.UNFINISHED if states - {"ended"} else KnownRun("failed" if states else "none")
 
         return look(Attempts(self.store, BASE, lambda: NOW, lambda: NOW), known_run)
 

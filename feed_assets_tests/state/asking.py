@@ -24,7 +24,7 @@ THREADS = 4
 
 def tick(url: str, day: str, barrier: Barrier | None = None) -> list[str]:
     """What a tick that finds this day due is to run."""
-    requests = Requests(Store(url), MemoryBlackboard(), GRAPH, NOW, {}, became_a_run=lambda *_: False)
+    requests = Requests(Store(url), MemoryBlackboard(), GRAPH, NOW, {})
     due = requests.not_yet_requested(day, {ADS: "1", CLICKS: "1"})
     if due:
         requests.add(Need(day, due, "it is due"))

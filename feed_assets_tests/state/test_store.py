@@ -20,7 +20,9 @@ import pytest
 import sqlalchemy
 from alembic.script import ScriptDirectory
 
-from feed_assets.starts.tables import LastRequest, last_requests, read_last_requests, record_request
+from feed_assets.starts.attempt import Attempt, State
+from feed_assets.starts.attempts import LOG
+from feed_assets.starts.tables import newest_attempts, save_attempts
 from feed_assets.state import address, event_log, schema, store
 from feed_assets.state.address import StoreError, sqlite_url, state_url
 from feed_assets.state.store import Store
@@ -30,7 +32,7 @@ from feed_assets_tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
-PLACE = ("file:///ads", "2019-11-24")
+BASE, PLACE = "file:///base", ("ads/v1", "2019-11-24")
 BRANCH = """
 from alembic import op
 from sqlalchemy import Column, Integer
@@ -57,7 +59,21 @@ def started(url, what):
 
 def ask(url, state="1", place=PLACE):
     with Store(url).writing() as transaction:
-        record_request(transaction, place, LastRequest(state, 1, NOW), reason="it is due")
+        put(transaction, state, place)
+
+
+def put(transaction, state, place=PLACE):
+    """A row and its event."""
+    flow, slot = place
+    key = f"{flow}:{slot}:{state[:9]}"
+    attempt = Attempt(flow, slot, 1, key, state, State.REQUESTED, tries=1, most=3, requested=NOW)
+    save_attempts(transaction, BASE, [attempt], NOW)
+
+
+def state_of(connection, place=PLACE):
+    """The state that is on record."""
+    found = newest_attempts(connection, BASE, place[0], [place[1]])
+    return found[place[1]].digest if found else None
 
 
 def refused(url, state="1"):
@@ -73,7 +89,7 @@ def test_threads_and_processes_that_find_an_empty_database_and_the_same_days_ask
     racing, seen, read = [started(database, "race") for _ in range(2)], [], Store(database)
 
     def have_ended():
-        seen.extend(read.events(len(seen), limit=3))
+        seen.extend(read.events(len(seen), log=LOG, limit=3))
         assert [event.sequence for event in seen] == list(range(1, len(seen) + 1))
         return all(process.poll() is not None for process in racing)
 
@@ -87,9 +103,9 @@ def test_threads_and_processes_that_find_an_empty_database_and_the_same_days_ask
 
     assert [process.returncode for process in racing] == [0, 0]
     assert asked == asking.DAYS
-    events = read.events()
+    events = read.events(log=LOG)
     assert [event.sequence for event in events] == list(range(1, 2 * len(asking.DAYS) + 1))
-    assert len({(event.details["feed"], event.details["partition"]) for event in events}) == len(events)
+    assert len({(event.details["flow"], event.details["slot"]) for event in events}) == len(events)
 
 
 def test_writers_wait_for_each_other_in_a_database_whose_transactions_keep_one_view_of_the_data(server):
@@ -116,7 +132,7 @@ def test_a_database_without_an_encoding_can_be_used(server):
     url, place = f"{server}/of_any_bytes", ("file:///広告", "2019-11-24")
     ask(url, place=place)
 
-    assert Store(url).events()[0].details["feed"] == place[0]
+    assert Store(url).events()[0].details["flow"] == place[0]
 
 
 def test_a_process_that_dies_before_its_commit_leaves_nothing_and_holds_up_nobody(database):
@@ -125,8 +141,8 @@ def test_a_process_that_dies_before_its_commit_leaves_nothing_and_holds_up_nobod
     ask(database)
 
     (event,) = Store(database).events()
-    assert (event.sequence, event.kind, event.at) == (1, "requested", NOW)
-    assert event.details == {"feed": PLACE[0], "partition": PLACE[1], "state": "1", "times": 1, "reason": "it is due"}
+    assert (event.sequence, event.kind, event.at) == (1, "attempt requested", NOW)
+    assert (event.details["flow"], event.details["slot"], event.details["digest"]) == (*PLACE, "1")
 
 
 def test_what_a_process_had_committed_when_it_died_is_asked_for(database):
@@ -141,14 +157,15 @@ def test_an_error_undoes_the_change_and_its_events(database):
 
     def mistaken():
         with Store(database).writing() as transaction:
-            record_request(transaction, PLACE, LastRequest("2", 1, NOW), reason="a mistake")
+            put(transaction, "2")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         mistaken()
-    assert last_requests(Store(database), [PLACE]) == {PLACE: LastRequest("1", 1, NOW)}
+    with Store(database).reading() as connection:
+        assert state_of(connection) == "1"
     ask(database, "3")
-    assert [(event.sequence, event.details["state"]) for event in Store(database).events()] == [(1, "1"), (2, "3")]
+    assert [(event.sequence, event.details["digest"]) for event in Store(database).events()] == [(1, "1"), (2, "3")]
     assert [event.sequence for event in Store(database).events(after=1)] == [2]
 
 
@@ -170,24 +187,26 @@ def test_a_reader_sees_the_last_commit_while_somebody_writes(database):
     ask(database)
 
     with Store(database).writing() as transaction:
-        record_request(transaction, PLACE, LastRequest("2", 1, NOW), reason="another")
-        assert last_requests(Store(database), [PLACE])[PLACE].state == "1"
-        assert read_last_requests(transaction.connection, [PLACE])[PLACE].state == "2"
+        put(transaction, "2")
+        with Store(database).reading() as connection:
+            assert state_of(connection) == "1"
+        assert state_of(transaction.connection) == "2"
 
 
 def test_many_places_are_a_query_for_each_thousand(database):
-    places = [(feed, str(number)) for feed in ("file:///ads", "file:///clicks") for number in range(1200)]
-    known = [places[0], places[-1]]
-    for place in known:
-        ask(database, place=place)
+    slots = [str(number) for number in range(2400)]
+    known = [slots[0], slots[-1]]
+    for slot in known:
+        ask(database, place=("ads/v1", slot))
     queries = []
 
     def count(_connection, _cursor, statement, *_more):
-        queries.extend([statement] if "feed_assets_requests" in statement else [])
+        queries.extend([statement] if "feed_assets_attempts" in statement else [])
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", count)
     try:
-        found = last_requests(Store(database), places)
+        with Store(database).reading() as connection:
+            found = newest_attempts(connection, BASE, "ads/v1", slots)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", count)
 
@@ -261,7 +280,7 @@ def test_a_file_that_is_deleted_while_a_store_is_open_is_made_again(file):
     assert len(held.events()) == 1
     file.unlink()
 
-    assert (held.events(), last_requests(held, [PLACE]), file.exists()) == ([], {}, False)
+    assert (held.events(), file.exists()) == ([], False)
     ask(sqlite_url(file))
     assert len(held.events()) == 1
 

@@ -1,0 +1,11 @@
+"""The last requests are attempts now, which have tables of their own (`starts.migrations`)."""
+
+from alembic import op
+
+revision = "0005_attempts"
+down_revision = "0004_logs"
+
+
+def upgrade() -> None:
+    """Drop the table. What was requested and is still due is requested once more, unless its run is under way."""
+    op.drop_table("feed_assets_requests")
