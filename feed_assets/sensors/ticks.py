@@ -107,13 +107,19 @@ def requests_of_tick(
         for partition, keys in busy_partitions(instance, feeds).items()
     }
     requests = Requests(store, board, feeds, now, busy, record_requested)
-    requests.attempts.end_lost(lambda attempt: known_run(instance, attempt))
+    known = requests.attempts.known(lambda attempt: known_run(instance, attempt))
+    requests.attempts.end_lost(known)
+    requests.runless = {key for key, run in known.items() if run is KnownRun.NONE}
     return requests
 
 
 def known_run(instance: dg.DagsterInstance, attempt: Attempt) -> KnownRun:
     """What Dagster knows of the run of an attempt, and of its repetitions."""
-    runs = list(instance.get_runs(of_attempt(attempt.flow, attempt.key)))
+    if attempt.run:  # it has begun, perhaps without a request of a sensor
+        run = instance.get_run_by_id(attempt.run)
+        runs = [] if run is None else [run]
+    else:
+        runs = list(instance.get_runs(of_attempt(attempt.flow, attempt.key)))
     if not runs:
         return KnownRun.NONE
     if any(goes_on(instance, each) and not is_dead(each.run_id, each.tags) for each in runs):

@@ -37,6 +37,7 @@ from feed_assets.starts.attempt import (
     verdict,
 )
 from feed_assets.starts.tables import (
+    Slot,
     attempt_of_key,
     attempts_alive,
     attempts_of,
@@ -48,9 +49,6 @@ from feed_assets.state.store import Store, Transaction
 
 LOG: Final = "dependencies"
 """The log of attempts; its lock orders their writers."""
-
-Slot = tuple[str, str]
-"""A flow and one of its slots, by their names."""
 
 
 class KnownRun(StrEnum):
@@ -80,9 +78,24 @@ class Standing:
     newest: Attempt | None = None
     lease: Lease | None = None
 
-    def verdict(self, digest: str, *, now: datetime) -> Verdict:
-        """Whether an attempt for these inputs may follow. `now` is the installation's time."""
+    def verdict(self, digest: str, *, now: datetime, runless: Collection[str] = ()) -> Verdict:
+        """Whether an attempt for these inputs may follow. `now` is the installation's time; `runless` as `requesting`.
+
+        A request without a run for inputs that were overtaken waits for nothing.
+        """
+        if self.overtaken(digest, runless):
+            return Verdict(Answer.MAY_START)
         return verdict(self.newest, digest, lease_until=self.lease.until if self.lease else None, now=now)
+
+    def overtaken(self, digest: str, runless: Collection[str]) -> bool:
+        """Whether the newest attempt was requested for other inputs, and has no run."""
+        newest = self.newest
+        return (
+            newest is not None
+            and newest.state is State.REQUESTED
+            and newest.key in runless
+            and not (newest.forced or newest.is_for(digest))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +118,8 @@ class Attempts:
         if not slots or not self.store.exists():
             return {}
         with self.store.reading() as connection:
-            return newest_attempts(connection, self.base, flow, slots)
+            found = newest_attempts(connection, self.base, [(flow, slot) for slot in slots])
+        return {slot: each for (_, slot), each in found.items()}
 
     def of(self, flow: str, slot: str) -> list[Attempt]:
         """The last attempts of a slot, oldest first."""
@@ -121,30 +135,31 @@ class Attempts:
         with self.store.reading() as connection:
             return attempts_alive(connection, self.base)
 
-    def standing(self, flow: str, slots: Collection[str]) -> dict[str, Standing]:
-        """What is on record of each of these slots: a query for each thousand, and one for leases."""
-        newest = self.newest(flow, slots)
-        leases: dict[Slot, Lease] = {}
-        if ended := [each for each in newest.values() if not each.alive and each.started is not None]:
-            with self.store.reading() as connection:
-                leases = self._leases(connection, ended)
-        return {slot: Standing(newest.get(slot), leases.get((flow, slot))) for slot in slots}
+    def standing(self, places: Collection[Slot]) -> dict[Slot, Standing]:
+        """What is on record of each of these slots: a query for each thousand, and one for leases if runs took some."""
+        if not places or not self.store.exists():
+            return {place: Standing() for place in places}
+        with self.store.reading() as connection:
+            newest = newest_attempts(connection, self.base, places)
+            taken = [each for each in newest.values() if not each.alive and each.started is not None]
+            leases = self._leases(connection, taken) if taken else {}
+        return {place: Standing(newest.get(place), leases.get(place)) for place in places}
 
     # --- the gate -----------------------------------------------------------------------------------------------------
 
-    def end_lost(self, known_run: Callable[[Attempt], KnownRun]) -> list[Attempt]:
-        """End the attempts whose run has ended or is gone, and return them. Call it first in a tick.
+    def known(self, known_run: Callable[[Attempt], KnownRun]) -> dict[str, KnownRun]:
+        """What Dagster knows of the run of each attempt that is alive, by their keys."""
+        return {each.key: known_run(each) for each in self.alive()}
+
+    def end_lost(self, known: Mapping[str, KnownRun]) -> list[Attempt]:
+        """End the attempts whose run has ended or is gone, and return them. Call it first in a tick, with `known`.
 
         An attempt ends with its run. One that Dagster has no run of ends as `unknown`: LOST_AFTER after its request,
         or once its lease has ended. Requests whose run is under way are renewed, so that a daemon of another Dagster,
-        which does not know the run, does not take them for lost. `known_run` is asked outside of any transaction.
+        which does not know the run, does not take them for lost.
         """
-        alive = self.alive()
-        known = {each.key: known_run(each) for each in alive}
-        return self.end_known(known) if any(self._changes(each, known) for each in alive) else []
-
-    def end_known(self, known: Mapping[str, KnownRun]) -> list[Attempt]:
-        """The part of `end_lost` after Dagster was asked: `known` has its answers by the attempts' keys."""
+        if not any(self._changes(each, known) for each in (self.alive() if known else ())):
+            return []
         with self.store.writing(LOG) as transaction:
             now = attempts_alive(transaction.connection, self.base)
             leases = self._leases(transaction.connection, now)
@@ -163,13 +178,32 @@ class Attempts:
             return [requesting.request(each) for each in wanted]
 
     @contextmanager
-    def requesting(self, slots: Collection[Slot]) -> Iterator[Requesting]:
-        """A transaction that requests attempts at some of these slots; they are on record when it ends."""
+    def requesting(self, slots: Collection[Slot], *, runless: Collection[str] = ()) -> Iterator[Requesting]:
+        """A transaction that requests attempts at some of these slots; they are on record when it ends.
+
+        `runless` has the keys of requested attempts that Dagster has no run of: others may take their place.
+        """
         with self.store.writing(LOG) as transaction:
             newest, leases = self._newest_of(transaction, sorted(slots))
-            requesting = Requesting(self, transaction, newest, leases)
+            requesting = Requesting(self, transaction, newest, leases, runless)
             yield requesting
-            save_attempts(transaction, self.base, list(requesting.new.values()), self.now())
+            save_attempts(transaction, self.base, requesting.changed, self.now())
+
+    def ask(self, flow: str, slot: str, *, by: str, reason: str) -> Attempt:
+        """Request a forced attempt: the next tick starts its run, whatever the gate says.
+
+        Raises AttemptRefusedError if another attempt lives, and names it.
+        """
+        with self.store.writing(LOG) as transaction:
+            newest, leases = self._newest_of(transaction, [(flow, slot)])
+            found, lease = newest.get((flow, slot)), leases.get((flow, slot))
+            if lives := living(found, lease.until if lease else None):
+                raise AttemptRefusedError(f"{flow} {slot} is not started: {lives.reason}. Wait until it has ended.")
+            digest = found.inputs if found else ""
+            new = self.next(transaction, found, (flow, slot), digest=digest, most=MOST_TRIES)
+            new = replace(new, forced=by, reason=reason)
+            save_attempts(transaction, self.base, [new], self.now())
+        return new
 
     def give_up(self, flow: str, slot: str, digest: str, *, reason: str) -> Attempt | Verdict:
         """Give up these inputs of a slot without a run, on record; returns why not if an attempt lives."""
@@ -196,7 +230,9 @@ class Attempts:
                 return attempt
             ended = self._ended(attempt, state, reason)
             changed = [ended]
-            newest = newest_attempts(transaction.connection, self.base, ended.flow, [ended.slot])[ended.slot]
+            newest = newest_attempts(transaction.connection, self.base, [(ended.flow, ended.slot)])[
+                ended.flow, ended.slot
+            ]
             if newest.number != ended.number and state in SETTLED and newest.state not in SETTLED:
                 changed.append(replace(newest, settled=ended.settled))
             save_attempts(transaction, self.base, changed, self.now())
@@ -281,7 +317,7 @@ class Attempts:
 
     def _changes(self, attempt: Attempt, known: Mapping[str, KnownRun]) -> bool:
         """Whether `_after` may change this attempt: its lease is looked up in a transaction only then."""
-        silent = attempt.state is State.RUNNING and known[attempt.key] is KnownRun.NONE
+        silent = attempt.state is State.RUNNING and known.get(attempt.key) is KnownRun.NONE
         return silent or self._after(attempt, known, {}) is not attempt
 
     def _after(self, attempt: Attempt, known: Mapping[str, KnownRun], leases: Mapping[Slot, Lease]) -> Attempt:
@@ -316,7 +352,9 @@ class Attempts:
         """Add the attempt and its lease to `taken`; otherwise return why the run is refused."""
         if attempt is None:
             return f"its attempt {key} is not in the state database, which was lost or replaced"
-        newest = newest_attempts(transaction.connection, self.base, attempt.flow, [attempt.slot]).get(attempt.slot)
+        newest = newest_attempts(transaction.connection, self.base, [(attempt.flow, attempt.slot)]).get(
+            (attempt.flow, attempt.slot)
+        )
         if newest is not None and newest.number > attempt.number:
             return f"{newest.title} ({newest.state}) follows its {attempt.title}"
         if attempt.root not in {"", root}:
@@ -371,14 +409,7 @@ class Attempts:
         self, transaction: Transaction, places: Sequence[Slot]
     ) -> tuple[dict[Slot, Attempt], dict[Slot, Lease]]:
         """The newest attempts of these slots, and their leases that live."""
-        by_flow: dict[str, list[str]] = {}
-        for flow, slot in places:
-            by_flow.setdefault(flow, []).append(slot)
-        newest = {
-            (flow, slot): attempt
-            for flow, slots in by_flow.items()
-            for slot, attempt in newest_attempts(transaction.connection, self.base, flow, slots).items()
-        }
+        newest = newest_attempts(transaction.connection, self.base, places)
         return newest, self._leases(transaction.connection, newest.values())
 
     def _leases(self, connection: Any, attempts: Iterable[Attempt]) -> dict[Slot, Lease]:
@@ -398,30 +429,31 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class Requesting:
-    """The attempts that a transaction requests: `new` has them by flow and slot."""
+    """The attempts that a transaction requests; `changed` are all that it changes."""
 
     service: Attempts
     transaction: Transaction
     newest: Mapping[Slot, Attempt]
     leases: Mapping[Slot, Lease]
-    new: dict[Slot, Attempt] = field(default_factory=dict)
-
-    def verdict(self, flow: str, slot: str, digest: str) -> Verdict:
-        """Whether an attempt for these inputs may be requested now."""
-        place = flow, slot
-        return Standing(self.new.get(place, self.newest.get(place)), self.leases.get(place)).verdict(
-            digest, now=self.service.now()
-        )
+    runless: Collection[str] = ()
+    changed: list[Attempt] = field(default_factory=list)
+    _new: dict[Slot, Attempt] = field(default_factory=dict)
 
     def request(self, wanted: Wanted) -> Attempt | Verdict:
         """Request an attempt, or say why not."""
-        found = self.verdict(wanted.flow, wanted.slot, wanted.digest)
+        place, now = (wanted.flow, wanted.slot), self.service.now()
+        before = self._new.get(place, self.newest.get(place))
+        standing = Standing(before, self.leases.get(place))
+        found = standing.verdict(wanted.digest, now=now, runless=self.runless)
         if found.answer is not Answer.MAY_START:
             return found
-        place = wanted.flow, wanted.slot
-        new = self.service.next(self.transaction, self.newest.get(place), place, digest=wanted.digest, most=wanted.most)
-        self.new[place] = replace(new, reason=wanted.reason)
-        return self.new[place]
+        if before is not None and standing.overtaken(wanted.digest, self.runless):
+            why = "other inputs took the place of its own before it had a run"
+            self.changed.append(replace(before, state=State.REFUSED, ended=now, reason=why))
+        new = self.service.next(self.transaction, before, place, digest=wanted.digest, most=wanted.most)
+        self._new[place] = new = replace(new, reason=wanted.reason)
+        self.changed.append(new)
+        return new
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ was, with its run key, which Dagster starts once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -81,6 +81,8 @@ class Requests:
     given_up: set[tuple[str, str]] = field(default_factory=set)
     already: int = 0
     left_over: int = 0
+    runless: Collection[str] = ()
+    """The keys of requested attempts that Dagster has no run of."""
     at_once: Mapping[str, int] = field(default_factory=dict)
     """How many partitions of a feed may run at once, for feeds with such a limit."""
     _planned: list[Need] = field(default_factory=list)
@@ -117,16 +119,10 @@ class Requests:
 
     def look_up(self, places: Iterable[tuple[str, str]]) -> None:
         """Read what is on record of these feeds and partitions in one query, before `not_yet_requested` of each."""
-        new: dict[str, set[str]] = {}
-        for feed, partition in places:
-            if (feed, partition) not in self._seen:
-                new.setdefault(feed, set()).add(partition)
-        for feed, partitions in new.items():
-            found = self.attempts.standing(feed, partitions)
-            self._seen |= {(feed, partition): each for partition, each in found.items()}
+        self._seen |= self.attempts.standing({place for place in places if place not in self._seen})
 
     def _may_request(self, feed: str, partition: str, state: str) -> bool:
-        found = self._seen[feed, partition].verdict(state, now=self.now)
+        found = self._seen[feed, partition].verdict(state, now=self.now, runless=self.runless)
         if found.answer is Answer.MAY_START:
             why = self.held(feed, partition, state) or self._too_many(feed)
             if why is not None:
@@ -169,7 +165,7 @@ class Requests:
         if not self._planned:
             return []
         places = {(feed, need.partition) for need in self._planned for feed in need.feeds}
-        with self.attempts.requesting(places) as requesting:
+        with self.attempts.requesting(places, runless=self.runless) as requesting:
             return [request for need in self._planned if (request := self._record(requesting, need))]
 
     def _record(self, requesting: Requesting, need: Need) -> Request | None:

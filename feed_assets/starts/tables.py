@@ -1,11 +1,11 @@
-"""The attempts at each slot of a flow: their rows.
+"""The attempts at each slot of a flow, and the last pause of each flow: their rows.
 
-Not here: what to request (`requests`), and how attempts follow each other (`attempt`, `attempts`).
+Not here: what to request (`requests`), how attempts follow each other (`attempt`, `attempts`), and `pauses`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
@@ -18,8 +18,12 @@ from feed_assets.state.event_log import NewEvent, stored_time
 from feed_assets.state.store import Transaction
 
 ATTEMPTS = table("feed_assets_attempts", column("base"), *map(column, Attempt.__dataclass_fields__))
+PAUSES = table("feed_assets_pauses", *map(column, ("base", "flow", "since", "until", "by", "reason")))
 STORE = table("feed_assets_store", column("id"))
-PARTITIONS_OF_A_QUERY = 1000
+PLACES_OF_A_QUERY: Final = 1000
+
+Slot = tuple[str, str]
+"""A flow and one of its slots, by their names."""
 
 ATTEMPTS_KEPT: Final = 20
 """How many attempts of a slot are kept, the newest included."""
@@ -37,23 +41,24 @@ def store_id(connection: Connection) -> str:
     return str(connection.execute(select(STORE.c.id)).scalar_one())
 
 
-def newest_attempts(connection: Connection, base: str, flow: str, slots: Collection[str]) -> dict[str, Attempt]:
+def newest_attempts(connection: Connection, base: str, places: Collection[Slot]) -> dict[Slot, Attempt]:
     """The newest attempt of each of these slots that has one. One query for each thousand."""
-    wanted, found = sorted(slots), dict[str, Attempt]()
+    wanted, found = sorted(places), dict[Slot, Attempt]()
     later = ATTEMPTS.alias()
     newest = select(func.max(later.c.number)).where(
         later.c.base == ATTEMPTS.c.base, later.c.flow == ATTEMPTS.c.flow, later.c.slot == ATTEMPTS.c.slot
     )
-    for start in range(0, len(wanted), PARTITIONS_OF_A_QUERY):
-        some = wanted[start : start + PARTITIONS_OF_A_QUERY]
+    for start in range(0, len(wanted), PLACES_OF_A_QUERY):
+        flows, slots = map(set, zip(*wanted[start : start + PLACES_OF_A_QUERY], strict=True))
+        # All flows with all slots: databases are slower at pairs.
         query = select(ATTEMPTS).where(
             ATTEMPTS.c.base == base,
-            ATTEMPTS.c.flow == flow,
-            ATTEMPTS.c.slot.in_(some),
+            ATTEMPTS.c.flow.in_(flows),
+            ATTEMPTS.c.slot.in_(slots),
             ATTEMPTS.c.number == newest.scalar_subquery(),
         )
-        found |= {each.slot: each for each in _attempts(connection, query)}
-    return found
+        found |= {(each.flow, each.slot): each for each in _attempts(connection, query)}
+    return {place: found[place] for place in wanted if place in found}
 
 
 def attempts_of(connection: Connection, base: str, flow: str, slot: str) -> list[Attempt]:
@@ -85,6 +90,28 @@ def save_attempts(transaction: Transaction, base: str, attempts: Sequence[Attemp
     transaction.connection.execute(_FORGET, [{f"the_{name}": value for name, value in each.items()} for each in places])
     transaction.connection.execute(insert(ATTEMPTS), rows)
     transaction.append_many([NewEvent(f"attempt {row['state']}", at, row) for row in rows])
+
+
+def read_pauses(connection: Connection, base: str) -> list[dict[str, Any]]:
+    """The last pause of each flow, as `save_pause` takes it."""
+    found = connection.execute(select(PAUSES).filter_by(base=base))
+    return [
+        {
+            "flow": row.flow,
+            "since": datetime.fromisoformat(row.since),
+            "until": datetime.fromisoformat(row.until) if row.until else None,
+            "by": row.by,
+            "reason": row.reason,
+        }
+        for row in found
+    ]
+
+
+def save_pause(connection: Connection, base: str, pause: Mapping[str, Any]) -> None:
+    """Replace the last pause of a flow."""
+    times = {name: stored_time(pause[name]) for name in ("since", "until") if pause[name] is not None}
+    connection.execute(delete(PAUSES).filter_by(base=base, flow=pause["flow"]))
+    connection.execute(insert(PAUSES).values(base=base, **{**pause, **times}))
 
 
 def _row(attempt: Attempt) -> dict[str, Any]:

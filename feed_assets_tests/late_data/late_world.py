@@ -152,7 +152,9 @@ class World:
         """The decisions of a tick, and the requests that it put on record."""
         busy = {day: frozenset([ADS]) for day in self.alive}
         requests = Requests(self.store, self.board, self.graph, self.now, busy, record_requested)
-        requests.attempts.end_lost(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE))
+        known = requests.attempts.known(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE))
+        requests.attempts.end_lost(known)
+        requests.runless = {key for key, run in known.items() if run is KnownRun.NONE}
         late = LateDays(self.sources, {"ads": ADS}, requests, by_hour=self.gated)
         decisions = list(late.decisions())
         if self.gated:

@@ -29,7 +29,7 @@ class Installation:
 
     def request(self, digest: str = "one", **options: int) -> Attempt | Verdict:
         """What a tick of the gate does for the slot."""
-        self.attempts.end_lost(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE))
+        self.attempts.end_lost(self.attempts.known(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE)))
         (answer,) = self.attempts.request([Wanted(FLOW, SLOT, digest, "due", **options)])
         if isinstance(answer, Attempt):
             self.runs[answer.key] = KnownRun.UNFINISHED
@@ -160,7 +160,7 @@ def test_a_run_under_way_keeps_its_request_young_for_daemons_that_do_not_know_it
     for _ in range(3):
         here.passes(LOST_AFTER / 2)
         assert here.refused().answer is Answer.LIVES
-    here.attempts.end_lost(lambda _: KnownRun.NONE)  # of another Dagster
+    here.attempts.end_lost(here.attempts.known(lambda _: KnownRun.NONE))  # of another Dagster
     assert here.newest().state is State.REQUESTED
     here.runs[attempt.key] = KnownRun.SUCCEEDED
     assert here.refused().answer is Answer.PAUSED
@@ -322,8 +322,8 @@ def test_giving_up_is_on_record_and_other_inputs_may_start(here: Installation) -
 
 def test_a_look_tells_what_a_request_would_and_changes_nothing(here: Installation) -> None:
     here.requested()
-    found = here.attempts.standing(FLOW, [SLOT, "2019-11-28"])
-    answers = {slot: each.verdict("one", now=here.time).answer for slot, each in found.items()}
+    found = here.attempts.standing([PLACE, (FLOW, "2019-11-28")])
+    answers = {slot: each.verdict("one", now=here.time).answer for (_, slot), each in found.items()}
     assert answers == {SLOT: Answer.LIVES, "2019-11-28": Answer.MAY_START}
     assert len(here.attempts.store.events(log=LOG)) == 1
 

@@ -61,13 +61,11 @@ def folder() -> Iterator[Path]:
 
 def look(access: Access, _: None) -> Hashable:
     """What `Attempts.end_lost` does before its transaction."""
-    return (
-        access.look(lambda attempts, known_run: tuple((each.key, known_run(each)) for each in attempts.alive())) or ()
-    )
+    return access.look(lambda attempts, known_run: tuple(attempts.known(known_run).items())) or ()
 
 
 def end_lost(access: Access, known: tuple[Any, ...]) -> Hashable:
-    access.attempts.end_known(dict(known))
+    access.attempts.end_lost(dict(known))
     return "ended"
 
 

@@ -64,7 +64,7 @@ def installation(folder: Path, now: datetime, step: Callable[[], None]) -> tuple
 def whole_start(folder: Path, now: datetime, step: Callable[[], None] = lambda: None) -> list[State]:
     """A tick of the gate and the run that it asks for, in one process; the states of the slot's attempts."""
     attempts, board = installation(folder, now, step)
-    attempts.end_lost(lambda _: KnownRun.NONE)
+    attempts.end_lost(attempts.known(lambda _: KnownRun.NONE))
     for asked in attempts.request([Wanted(FLOW, SLOT, "inputs", most=10)]):
         if isinstance(asked, Attempt):
             with attempts.start([asked.key], run=f"run {asked.number}", root=f"run {asked.number}") as running:
@@ -141,5 +141,5 @@ def test_a_killed_run_is_missed_when_its_lease_ends(tmp_path: Path, moment: time
     os.waitpid(child, 0)
 
     later = replace(attempts, clock=lambda: NOW + moment)
-    ended = later.end_lost(lambda _: KnownRun.NONE)
+    ended = later.end_lost(later.known(lambda _: KnownRun.NONE))
     assert [each.state for each in ended] == ([State.UNKNOWN] if moment == LEASE else [])

@@ -72,8 +72,8 @@ def put(transaction, state, place=PLACE):
 
 def state_of(connection, place=PLACE):
     """The state that is on record."""
-    found = newest_attempts(connection, BASE, place[0], [place[1]])
-    return found[place[1]].digest if found else None
+    found = newest_attempts(connection, BASE, [place])
+    return found[place].digest if found else None
 
 
 def refused(url, state="1"):
@@ -194,10 +194,10 @@ def test_a_reader_sees_the_last_commit_while_somebody_writes(database):
 
 
 def test_many_places_are_a_query_for_each_thousand(database):
-    slots = [str(number) for number in range(2400)]
-    known = [slots[0], slots[-1]]
-    for slot in known:
-        ask(database, place=("ads/v1", slot))
+    places = [(feed, str(number)) for feed in ("ads/v1", "clicks/v1") for number in range(1200)]
+    known = [places[0], places[-1]]
+    for place in known:
+        ask(database, place=place)
     queries = []
 
     def count(_connection, _cursor, statement, *_more):
@@ -206,7 +206,7 @@ def test_many_places_are_a_query_for_each_thousand(database):
     sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", count)
     try:
         with Store(database).reading() as connection:
-            found = newest_attempts(connection, BASE, "ads/v1", slots)
+            found = newest_attempts(connection, BASE, places)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", count)
 
