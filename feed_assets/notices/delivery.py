@@ -47,7 +47,7 @@ class NotTakenError(Exception):
 
 def due_messages(report: Report) -> list[str]:
     """The messages about a report so far. For a repeated request, only the message about its end."""
-    first = all(each["times"] == 1 for each in report.request["requests"].values())
+    first = report.request["tries"] == 1
     ended = report.result is not None and report.result["outcome"] != SUPERSEDED
     return [*([DETECTED] if first else []), *([ENDED] if ended else [])]
 

@@ -12,5 +12,10 @@ from feed_assets.state.store import Transaction
 def record_requested(transaction: Transaction, request: Request, *, report: str, base: str, at: datetime) -> None:
     """Record a report that the request begins. See `starts.requests.RecordReport`."""
     attempts = {feed: request.recorded[feed].key for feed in request.need.due}
-    begun = {**(request.need.report or {}), "attempts": attempts, "computed": list(request.need.feeds)}
+    begun = {
+        **(request.need.report or {}),
+        "attempts": attempts,
+        "tries": max(request.recorded[feed].tries for feed in attempts),
+        "computed": list(request.need.feeds),
+    }
     record_report(transaction, Report(id=report, base=base, day=request.need.partition, at=at, request=begun))

@@ -64,10 +64,9 @@ class RunResults:
 
     def of(self, report: Report) -> dict[str, Any] | None:
         """The result of the run of a report; None if it has not ended, or may still begin."""
-        recorded: Mapping[str, str] = report.request.get("attempts", {})
-        if not recorded or not recorded.keys() <= self.feeds.feeds.keys():
-            # The code location no longer has the feed, or the report was begun by a release before attempts.
-            return self._without_news(SUPERSEDED)
+        recorded: Mapping[str, str] = report.request["attempts"]
+        if not recorded.keys() <= self.feeds.feeds.keys():
+            return self._without_news(SUPERSEDED)  # the code location no longer has the feed
         runs = list(self.instance.get_runs(of_attempt(*next(iter(recorded.items())))))
         if not runs:
             return self._without_a_run(report, recorded)

@@ -109,7 +109,7 @@ def requests_of_tick(
     requests = Requests(store, board, feeds, now, busy, record_requested)
     known = requests.attempts.known(lambda attempt: known_run(instance, attempt))
     requests.attempts.end_lost(known)
-    requests.runless = {key for key, run in known.items() if run is KnownRun.NONE}
+    requests.runless = {each.key for each, run in known.items() if run is KnownRun.NONE}
     return requests
 
 

@@ -147,23 +147,24 @@ class Attempts:
 
     # --- the gate -----------------------------------------------------------------------------------------------------
 
-    def known(self, known_run: Callable[[Attempt], KnownRun]) -> dict[str, KnownRun]:
-        """What Dagster knows of the run of each attempt that is alive, by their keys."""
-        return {each.key: known_run(each) for each in self.alive()}
+    def known(self, known_run: Callable[[Attempt], KnownRun]) -> dict[Attempt, KnownRun]:
+        """What Dagster knows of the run of each attempt that is alive."""
+        return {each: known_run(each) for each in self.alive()}
 
-    def end_lost(self, known: Mapping[str, KnownRun]) -> list[Attempt]:
+    def end_lost(self, known: Mapping[Attempt, KnownRun]) -> list[Attempt]:
         """End the attempts whose run has ended or is gone, and return them. Call it first in a tick, with `known`.
 
         An attempt ends with its run. One that Dagster has no run of ends as `unknown`: LOST_AFTER after its request,
         or once its lease has ended. Requests whose run is under way are renewed, so that a daemon of another Dagster,
         which does not know the run, does not take them for lost.
         """
-        if not any(self._changes(each, known) for each in (self.alive() if known else ())):
+        if not any(self._changes(each, run) for each, run in known.items()):
             return []
+        by_key = {each.key: run for each, run in known.items()}
         with self.store.writing(LOG) as transaction:
             now = attempts_alive(transaction.connection, self.base)
             leases = self._leases(transaction.connection, now)
-            changed = [new for each in now if (new := self._after(each, known, leases)) is not each]
+            changed = [new for each in now if (new := self._after(each, by_key.get(each.key), leases)) is not each]
             save_attempts(transaction, self.base, changed, self.now())
         return [each for each in changed if not each.alive]
 
@@ -229,10 +230,8 @@ class Attempts:
             if attempt is None or not (attempt.alive or (state in SETTLED and attempt.state not in SETTLED)):
                 return attempt
             ended = self._ended(attempt, state, reason)
-            changed = [ended]
-            newest = newest_attempts(transaction.connection, self.base, [(ended.flow, ended.slot)])[
-                ended.flow, ended.slot
-            ]
+            changed, place = [ended], (ended.flow, ended.slot)
+            newest = newest_attempts(transaction.connection, self.base, [place])[place]
             if newest.number != ended.number and state in SETTLED and newest.state not in SETTLED:
                 changed.append(replace(newest, settled=ended.settled))
             save_attempts(transaction, self.base, changed, self.now())
@@ -315,14 +314,14 @@ class Attempts:
 
     # --- small parts --------------------------------------------------------------------------------------------------
 
-    def _changes(self, attempt: Attempt, known: Mapping[str, KnownRun]) -> bool:
+    def _changes(self, attempt: Attempt, known: KnownRun) -> bool:
         """Whether `_after` may change this attempt: its lease is looked up in a transaction only then."""
-        silent = attempt.state is State.RUNNING and known.get(attempt.key) is KnownRun.NONE
+        silent = attempt.state is State.RUNNING and known is KnownRun.NONE
         return silent or self._after(attempt, known, {}) is not attempt
 
-    def _after(self, attempt: Attempt, known: Mapping[str, KnownRun], leases: Mapping[Slot, Lease]) -> Attempt:
+    def _after(self, attempt: Attempt, known: KnownRun | None, leases: Mapping[Slot, Lease]) -> Attempt:
         """The attempt after what Dagster knows of its run; itself if that changes nothing."""
-        match known.get(attempt.key):
+        match known:
             case KnownRun.SUCCEEDED:
                 return self._ended(attempt, State.ENDED, "its run has ended")
             case KnownRun.FAILED:

@@ -188,11 +188,14 @@ def test_a_day_whose_run_died_says_when_it_was_requested_and_when_it_is_again(de
     desk.raw_bytes(DAY, {"x": 10})
     assert "requested" not in standing(desk)
     desk.fail(desk.tick("late_growth"))
-    once = "requested at 2019-12-01 00:00:00, again after 2019-12-01 00:10:00 if its run comes to no result"
+    assert "requested at 2019-12-01 00:00:00, and its run has not ended" in standing(desk)
+    assert not desk.tick("late_growth").asked
+    once = "requested once without a result, last at 2019-12-01 00:00:00, again after 2019-12-01 00:10:00"
     assert once in standing(desk)
 
     later = desk.at(desk.now + timedelta(minutes=11))
-    assert later.tick("late_growth").asked
+    desk.fail(later.tick("late_growth"))
+    assert not later.tick("late_growth").asked
 
     assert "requested 2 times without a result, last at 2019-12-01 00:11:00, again after" in standing(later)
     later.process()
@@ -202,6 +205,7 @@ def test_a_day_whose_run_died_says_when_it_was_requested_and_when_it_is_again(de
 def test_a_day_that_was_rejected_at_its_second_request_is_not_said_to_be_requested_again(desk):
     desk.raw_bytes(DAY, {"x": 10})
     desk.fail(desk.tick("late_growth"))
+    assert not desk.tick("late_growth").asked
     later = desk.at(desk.now + timedelta(minutes=11))
     assert later.tick("late_growth").asked
 
@@ -242,6 +246,7 @@ def test_a_day_whose_runs_all_died_is_not_said_to_be_requested_again(desk):
     later = desk
     for _ in range(3):
         desk.fail(later.tick("late_growth"))
+        assert not later.tick("late_growth").asked
         later = later.at(later.now + timedelta(hours=1))
     assert later.tick("late_growth").asked == {}
 

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Engine
 
 from feed_assets.file_feed import Facts, claim, invalidate, stage
 from feed_assets.sources.raw import read_set
+from feed_assets.starts.attempts import LOG
 from feed_assets.state.address import StoreError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
@@ -372,7 +373,7 @@ def test_two_ticks_at_once_ask_once(processed):
 def test_a_request_without_a_result_is_repeated_twice_after_growing_pauses(processed):
     processed.raw_bytes(DAY, {"late": 50})
     asked = []
-    for minutes in (0, 9, 11, 30, 32, 600, 900):
+    for minutes in (0, 1, 10, 11, 12, 31, 32, 600, 900):
         tick = processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth")
         processed.fail(tick)
         asked += [(minutes, request.run_key) for request in tick.requests]
@@ -385,7 +386,7 @@ def test_a_request_without_a_result_is_repeated_twice_after_growing_pauses(proce
 
 def test_while_the_last_run_of_a_request_is_under_way_nobody_is_told_to_compute_the_day_beside_it(processed):
     processed.raw_bytes(DAY, {"late": 50})
-    for minutes in (0, 11):
+    for minutes in (0, 1, 11, 12):
         processed.fail(processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth"))
     last = processed.at(AS_OF + timedelta(minutes=32)).tick("late_growth")
     assert last.asked
@@ -408,8 +409,9 @@ def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_doe
     assert len({request.run_key for tick in ticks.values() for request in tick.requests}) == 1
 
     processed.fail(ticks[44])
-    after_a_failure = processed.at(AS_OF + timedelta(minutes=55)).tick("late_growth")
-    assert after_a_failure.requests[0].run_key.endswith("#2")
+    assert processed.at(AS_OF + timedelta(minutes=45)).tick("late_growth").requests == ()
+    after_a_failure = processed.at(AS_OF + timedelta(minutes=56)).tick("late_growth")
+    assert after_a_failure.requests[0].run_key.endswith(":2")
 
 
 def test_a_long_run_of_one_dagster_is_not_repeated_by_another_one_while_its_sensors_tick(processed):
@@ -466,8 +468,7 @@ def test_what_a_tick_asks_of_dagsters_database_does_not_grow_with_its_history(pr
 
     monkeypatch.setattr(SqlRunStorage, "fetchall", count_rows)
     processed.raw_bytes(DAY, {"late": 50})
-    for minutes in (0, 11):
-        processed.fail(processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth"))
+    processed.fail(processed.tick("late_growth"), dg.DagsterRunStatus.STARTED)
     costs = []
     for finished in (10, 990):
         for _ in range(finished):
@@ -476,13 +477,13 @@ def test_what_a_tick_asks_of_dagsters_database_does_not_grow_with_its_history(pr
         queries.clear()
         rows.clear()
         event.listen(Engine, "before_cursor_execute", count_queries)
-        tick = processed.at(AS_OF + timedelta(minutes=26)).tick("late_growth")
+        tick = processed.at(AS_OF + timedelta(minutes=2)).tick("late_growth")
         event.remove(Engine, "before_cursor_execute", count_queries)
         costs.append((len(queries), list(rows)))
 
     assert "already requested for their present state" in tick.skipped  # it has looked for the run
     assert costs[0] == costs[1]
-    assert sum(costs[1][1]) == 1  # that run
+    assert sum(costs[1][1]) == 3  # that run, among those under way, as that of its attempt, and whether it goes on
 
 
 def test_a_tick_that_can_put_no_request_on_record_fails_and_the_next_one_asks(desk):
@@ -507,9 +508,9 @@ def test_all_requests_of_a_tick_are_looked_up_at_once_and_put_on_record_at_once(
         tick = before_state(desk, operation, lambda operation=operation: seen.append(operation)).tick("late_growth")
         assert list(tick.asked) == days(7)
 
-    assert seen == ["writing", "reading"]
-    asked = {(event.details["feed"], event.details["partition"]) for event in desk.store.events()}
-    assert asked == {(desk.feed(location).uri, day) for location in (ADS, CLICKS) for day in days(7)}
+    assert seen == ["writing", "reading", "reading"]  # those that are alive, and the newest
+    asked = {(event.details["flow"], event.details["slot"]) for event in desk.store.events(log=LOG)}
+    assert asked >= {(location, day) for location in (ADS, CLICKS) for day in days(7)}
 
 
 def test_a_tick_that_has_nothing_to_ask_makes_no_database(processed):
@@ -527,14 +528,15 @@ def test_what_was_asked_for_is_known_after_dagsters_database_is_lost(processed):
     assert processed.tick("late_growth").asked == {}
 
 
-def test_a_state_database_that_is_lost_costs_one_request_more_under_the_same_run_key(processed):
+def test_a_state_database_that_is_lost_costs_one_request_more_and_repeats_no_run_key(processed):
     processed.raw_bytes(DAY, {"late": 50})
     first = processed.tick("late_growth")
     shutil.rmtree(processed.base / ".state")
 
     again = processed.tick("late_growth")
 
-    assert [request.run_key for request in again.requests] == [request.run_key for request in first.requests]
+    (one,), (other,) = first.requests, again.requests
+    assert one.run_key != other.run_key
     assert processed.tick("late_growth").asked == {}
 
 
