@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from feed_assets.datasets.slots import Slot
+from feed_assets.datasets.slots import Slot, start_text
 from feed_assets.dependencies.marks import Accepts, QualityState
 from feed_assets.dependencies.quality_states import MarkPath
 from feed_assets.dependencies.trigger import ALL, ANY, OnRerun, Then, Trigger
@@ -272,7 +272,9 @@ def _asks(case: Case) -> str:
     """What a person has to answer, or has answered; "" if the flow runs again."""
     answered = _reply(case)
     if answered is None:
-        return f"asks: {case.behind}. Run again, or keep update {case.in_force}? `feed-assets deps answer` answers"
+        slot = f"{case.flow} {start_text(case.slot.grain, case.slot.start)}"
+        how = f"`feed-assets deps answer {slot} rerun`, or `keep`"
+        return f"asks: {case.behind}. Run again, or keep update {case.in_force}? Answer with {how}"
     if answered.reply is Reply.RERUN:
         return ""
     why = f": {answered.reason}" if answered.reason else ""

@@ -25,9 +25,10 @@ from feed_assets.dependencies.facts import Read
 from feed_assets.dependencies.gate import Case, InputState, PreviousSlot
 from feed_assets.dependencies.inputs import extra_states, input_state
 from feed_assets.dependencies.marks import Accepts
+from feed_assets.dependencies.questions import Questions
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import ALL, Trigger
+from feed_assets.dependencies.trigger import ALL, OnRerun, Trigger
 from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.file_feed.record import FeedInput, Record
 from feed_assets.file_feed.start_objects import REVISIONS
@@ -225,6 +226,7 @@ class Flows:
         window = time_window(self.feeds.partitions(feed), partition)
         begins, ends = (window.start.astimezone(UTC), window.end.astimezone(UTC)) if window else (moment_of(0), None)
         trigger, slot = self.triggers[feed], self.slot(feed, partition)
+        asked = Questions(states).of(slot) if in_force and trigger.on_rerun is OnRerun.ASK else None
         return Case(
             self.feeds.feeds[feed].name,
             slot,
@@ -235,6 +237,7 @@ class Flows:
             ends,
             first_tick(trigger.not_before, trigger.timezone, ends) if trigger.not_before and ends else None,
             self._previous(states, feed, partition, given_up) if trigger.previous else None,
+            asked.answer if asked else None,
         )
 
     def inputs(self, states: Dependencies, feed: str, partition: str) -> list[InputState]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ import dagster as dg
 from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.marks import QualityState
+from feed_assets.dependencies.questions import Questions
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
 from feed_assets.late_data.catching_up import plan_stale
@@ -114,6 +115,8 @@ def starts(
             revised=partial(with_extras, flows, states, board),
         )
         touched |= still_open
+        for each in Questions(states).ask(gate.asking, now=clock.now()):
+            context.log.info(f"{each.flow} {each.slot} asks whether it runs again: {each.why}")
         asked = requests.put_on_record()
         keep_contents(days, deadline)
         runs = run_requests(STARTS, feeds, asked, run_config, gate.tags)
@@ -136,10 +139,14 @@ class _Gate:
     states: Dependencies
     now: datetime
     lookback_days: int
+    asking: list[Verdict] = field(default_factory=list)
+    """The verdicts that wait for the answer of a person."""
 
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""
         verdict = self._verdict(feed, partition, in_force_in(state))
+        if verdict is not None and verdict.asks:
+            self.asking.append(verdict)
         return verdict.sentence if verdict is not None and verdict.held else None
 
     def joins(self, feed: str, partition: str, run: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port

@@ -316,6 +316,7 @@ def test_d39_a_flow_that_asks_is_held_until_a_person_answers_for_these_very_inpu
     asking = verdict(reopened, **rerun)  # type: ignore[arg-type]
     assert (held(asking), asking.asks) == (Stage.ONCE, True)
     assert asking.sentence.startswith("waits for run, once: asks: an input changed. Run again, or keep update 2026")
+    assert "Answer with `feed-assets deps answer clean_ads 2026-11-26 rerun`, or `keep`" in asking.sentence
 
     def after(reply: Reply, *inputs: InputState) -> Verdict:
         answered = Answered(asking.case.digest, reply, "ann", "not worth it")

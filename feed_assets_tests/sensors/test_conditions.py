@@ -1,4 +1,4 @@
-"""What triggers may say, through the sensor: extra inputs, how many, the slot before, the earliest and the latest time."""
+"""What triggers may say, through the sensor: extra inputs, how many, the slot before, when at the earliest and latest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
 
 import feed_assets as fa
 from feed_assets.dependencies.gate import Stage, Verdict
@@ -20,34 +19,10 @@ from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation, Tick
+from feed_assets_tests.plain_flows import asset, given
 
-SCHEMA = StructType([StructField("id", StringType())])
 FLOW, OWN, OTHER = "flow/v1.0", "own/v1.0", "other/v1.0"
 Build = Callable[..., Installation]
-
-
-def asset(
-    name: str, partitions: dg.PartitionsDefinition, trigger: Mapping[str, Any], *, optional: bool = False, **reads: str
-) -> dg.AssetsDefinition:
-    """A feed `<name>/v1.0` that reads these assets, and computes nothing."""
-    metadata = {fa.OPTIONAL: True} if optional else {}
-
-    @dg.asset(
-        name=name,
-        partitions_def=partitions,
-        ins={each: dg.AssetIn(each, metadata=metadata, input_manager_key="file_feed") for each in reads},
-        io_manager_key="file_feed",
-        metadata={**fa.feed_metadata(f"{name}/v1.0", SCHEMA), **trigger},
-    )
-    def made(**inputs: Any) -> None:
-        raise AssertionError(f"{name} is not computed here")
-
-    return made
-
-
-def given(name: str, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
-    """A feed `<name>/v1.0` of other programs."""
-    return dg.AssetSpec(name, partitions_def=partitions, metadata=fa.feed_metadata(f"{name}/v1.0", SCHEMA))
 
 
 @pytest.fixture
