@@ -1,4 +1,4 @@
-"""What triggers may say, through the sensor: extra inputs, how many, the slot before, when at the earliest and latest."""
+"""What triggers may say, through the sensor: extra inputs, how many, the slot before, the earliest and latest time."""
 
 from __future__ import annotations
 
