@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from feed_assets.engine.queried_files import local_files
     from feed_assets.errors import FeedAssetsError
     from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, OPTIONAL, declared_feed, feed_metadata
-    from feed_assets.feed_events.triggers import trigger
+    from feed_assets.feed_events.triggers import needs, trigger
     from feed_assets.file_feed.feed import Feed, Update, open_feed
     from feed_assets.file_feed.publishing import publish_files
     from feed_assets.file_feed.reading import latest, require_latest
@@ -76,6 +76,7 @@ __all__ = [
     "load_sources",
     "local_files",
     "missing",
+    "needs",
     "open_blackboard",
     "open_feed",
     "process_yesterday",
@@ -117,6 +118,7 @@ __getattr__ = loaded_when_used(
         "declared_feed": "feed_assets.feed_events.declarations",
         "feed_metadata": "feed_assets.feed_events.declarations",
         "trigger": "feed_assets.feed_events.triggers",
+        "needs": "feed_assets.feed_events.triggers",
         "Observed": "feed_assets.io_manager.observed",
         "retrying": "feed_assets.io_manager.retries",
         "NEIGHBOURING_DAYS": "feed_assets.partitions.days",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from feed_assets.cli import deps_answers
 from feed_assets.cli.clock import DayParameter, OptionalDay, check_order
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import Installation, load_installation
@@ -41,6 +42,10 @@ MARKS = {True: "yes", False: "no", None: "-"}
 @click.group()
 def deps() -> None:
     """What is complete and good, and what may therefore start."""
+
+
+deps.add_command(deps_answers.questions)
+deps.add_command(deps_answers.answer)
 
 
 @deps.command()
@@ -233,6 +238,9 @@ def _plain(verdict: Verdict, states: Dependencies) -> dict[str, object]:
         "in_force": case.in_force,
         "may_start": verdict.held is None and bool(case.behind),
         "sentence": verdict.sentence,
+        "asks": verdict.asks,
+        "digest": case.digest,
+        "gives_up": verdict.gives_up,
         "stages": [{"stage": str(each.stage), "holds": each.holds, "why": each.why} for each in verdict.stages],
         "inputs": [
             {

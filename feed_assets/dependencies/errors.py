@@ -27,3 +27,7 @@ class EventsGoneError(DependencyError):
     def __init__(self, message: str, newest: int) -> None:
         super().__init__(message)
         self.newest = newest
+
+
+class TriggerError(FeedAssetsError):
+    """A trigger that cannot be; the message says what to write instead."""

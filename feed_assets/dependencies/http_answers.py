@@ -144,7 +144,11 @@ class InputSays(msgspec.Struct, frozen=True):
 
 
 class VerdictSays(msgspec.Struct, frozen=True):
-    """Whether a slot of a flow may start, and the first stage that does not hold."""
+    """Whether a slot of a flow may start, and the first stage that does not hold.
+
+    `asks`: it waits for the answer of a person for the inputs of this `digest`. `gives_up`: why it does not start any
+    more.
+    """
 
     flow: str
     slot: str
@@ -153,6 +157,9 @@ class VerdictSays(msgspec.Struct, frozen=True):
     sentence: str
     stages: list[StageSays]
     inputs: list[InputSays]
+    asks: bool
+    digest: str
+    gives_up: str | None
 
 
 class RunSays(msgspec.Struct, frozen=True):
@@ -286,6 +293,9 @@ def verdict_says(verdict: Verdict) -> VerdictSays:
             InputSays(str(each.slot), each.complete, each.revision, str(each.quality), each.optional, each.why)
             for each in case.inputs
         ],
+        asks=verdict.asks,
+        digest=case.digest,
+        gives_up=verdict.gives_up,
     )
 
 

@@ -234,9 +234,8 @@ class Reports:
         )
 
 
-def reporting(api: DependencyApi) -> list[Operation]:
+def reporting(reports: Reports) -> list[Operation]:
     """The operations that take facts."""
-    reports = Reports(api)
     return [*_of_parts(reports), *_of_numbers(reports), *_of_persons(reports), *_of_waivers(reports)]
 
 
@@ -263,7 +262,7 @@ def _of_parts(reports: Reports) -> list[Operation]:
         )
         return json_answer(200, OutcomeSays(Status.ACCEPTED))
 
-    return [_batch("/parts", parts, PartGiven), _one("/parts/replace", replace, ReplaceGiven)]
+    return [_batch("/parts", parts, PartGiven), post("/parts/replace", replace, ReplaceGiven)]
 
 
 def _of_numbers(reports: Reports) -> list[Operation]:
@@ -360,7 +359,7 @@ def _of_waivers(reports: Reports) -> list[Operation]:
         )
         return json_answer(200, OutcomeSays(Status.ACCEPTED))
 
-    return [_batch("/waivers", waive, WaiverGiven), _one("/waivers/end", unwaive, WaiverEnded)]
+    return [_batch("/waivers", waive, WaiverGiven), post("/waivers/end", unwaive, WaiverEnded)]
 
 
 def _signed(reason: str, caller: Caller) -> str:
@@ -395,7 +394,8 @@ def _batch(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
     return _post(path, endpoint, body, OutcomesSay, "An outcome for each item.")
 
 
-def _one(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
+def post(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
+    """An operation that takes one object."""
     return _post(path, endpoint, _schema(item), OutcomeSays, "It is done, or was done before.")
 
 

@@ -1,4 +1,4 @@
-"""The tables of slots, parts, streams, waivers and quality, as plain values. Not here: what rows mean (`rows`).
+"""The tables of slots, parts, streams, waivers, quality and questions. Not here: what rows mean (`rows`).
 
 `changed` is the number of an event that was written in the same transaction: a reader that knows the log up to a number
 reads the rows after it. The key of a dataset is the URI of its base, and its name.
@@ -62,6 +62,13 @@ class QualityRow(NamedTuple):
     content: str
 
 
+class QuestionRow(NamedTuple):
+    """The newest question about a slot of a flow, as JSON."""
+
+    slot: str
+    state: str
+
+
 class ClockRow(NamedTuple):
     """The time up to which a dataset's states are known, and the declaration by which they are counted, as JSON."""
 
@@ -113,6 +120,22 @@ def save_quality(connection: Connection, base: str, rows: Iterable[QualityRow], 
     """Save facts about quality, each in place of the one with its kind and digest."""
     if values := [row._asdict() | {"base": base, "changed": changed} for row in rows]:
         connection.execute(_QUALITY_SAVE, values)
+
+
+def read_question(connection: Connection, key: DatasetKey, slot: str) -> str | None:
+    """The newest question about a slot of a flow, as JSON."""
+    found = connection.execute(_QUESTION, {"base": key[0], "dataset": key[1], "slot": slot}).scalar()
+    return None if found is None else str(found)
+
+
+def read_questions(connection: Connection, base: str) -> list[str]:
+    """The newest question of each slot of a base that has one, as JSON."""
+    return [str(state) for (state,) in connection.execute(_QUESTIONS_READ, {"base": base})]
+
+
+def save_question(connection: Connection, key: DatasetKey, row: QuestionRow, changed: int) -> None:
+    """Save the newest question of a slot."""
+    _save(connection, _QUESTIONS, key, [row], changed)
 
 
 def save_clock(connection: Connection, key: DatasetKey, row: ClockRow, changed: int) -> None:
@@ -184,6 +207,11 @@ _CLOCKS: Final = _table("datasets", ClockRow, ())
 _SLOTS: Final = _table("slots", SlotRow, ("member", "grain", "start"))
 _STREAMS: Final = _table("streams", StreamRow, ("member", "stream"))
 _WAIVERS: Final = _table("waivers", WaiverRow, ("id",))
+_QUESTIONS: Final = _table("questions", QuestionRow, ("slot",))
+_QUESTION: Final = text(
+    "SELECT state FROM feed_assets_dependency_questions WHERE base = :base AND dataset = :dataset AND slot = :slot"
+)
+_QUESTIONS_READ: Final = text("SELECT state FROM feed_assets_dependency_questions WHERE base = :base")
 _PARTS: Final = _table("parts", PartRow, ("member", "part"), numbered=False)
 _PARTS_BY_ID: Final = text(f"{_PARTS.read.text} AND part IN :ids").bindparams(bindparam("ids", expanding=True))
 _PARTS_OF_MEMBER: Final = text(f"{_PARTS.read.text} AND member = :member AND retracted = ''")

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from feed_assets.datasets.days import midnight
 from feed_assets.file_feed.errors import FeedError
-from feed_assets.late_data.staleness import staleness
+from feed_assets.late_data.staleness import Staleness, staleness
 from feed_assets.late_data.turns import Turns
 from feed_assets.starts.graph import FeedNode, derived
 from feed_assets.starts.requests import Need, Requests
@@ -22,12 +22,14 @@ def plan_stale(
     warn: Callable[[str], None],
     first: object = None,
     among: Callable[[FeedNode], bool] = lambda _: True,
+    revised: Callable[[str, Staleness], Staleness] = lambda _, answer: answer,
 ) -> tuple[set[tuple[str, str]], str | None]:
     """Plan runs of stale partitions in the lookback and in `touched`, beginning with the feed `first`.
 
-    `among` says which feeds it is asked about. Compares at least one of them and plans at least one run, even if
-    `out_of_time`. If a feed cannot be read, `warn` gets a message and the other feeds go on. Returns the touched
-    partitions that the next tick must check again, and the feed for it to begin with; None if all were compared.
+    `among` says which feeds it is asked about; `revised` may add to the answer on a partition of a feed. Compares at
+    least one of them and plans at least one run, even if `out_of_time`. If a feed cannot be read, `warn` gets a message
+    and the other feeds go on. Returns the touched partitions that the next tick must check again, and the feed for it
+    to begin with; None if all were compared.
     """
     graph = requests.graph
     since = midnight(requests.now.date()) - timedelta(days=lookback_days)
@@ -39,7 +41,8 @@ def plan_stale(
         watched = graph.between(node.location, since, requests.now)
         older = {partition for feed, partition in touched if feed == node.location} - watched
         try:
-            answers = list(staleness(requests.board, graph, node, watched | older, now=requests.now))
+            found = staleness(requests.board, graph, node, watched | older, now=requests.now)
+            answers = [revised(node.location, each) for each in found]
         except FeedError as error:
             warn(f"{node.name} is not compared with its inputs: {error}")
             still_open |= {(node.location, partition) for partition in older}

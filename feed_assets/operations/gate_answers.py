@@ -18,6 +18,7 @@ from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
+from feed_assets.sensors.extra_changes import extra_change, with_extras
 from feed_assets.sensors.flows import Flows
 from feed_assets.sources.spec import Source
 
@@ -45,14 +46,16 @@ def explain_flow(
     update = in_force_at(board, flows.feeds, [(feed, partition)], now=now)[feed, partition]
     behind = ""
     if node.upstream:
-        answer = next(iter(staleness(board, flows.feeds, node, [partition], now=now)))
+        found = next(iter(staleness(board, flows.feeds, node, [partition], now=now)))
+        answer = with_extras(flows, states, board, feed, found)
         behind = answer.reason if answer.stale else ""
     elif is_day(partition):
         day = date.fromisoformat(partition)
         read = [source for source in sources if source.key in node.raw_sources]
         sweep = settled_days(node.declaration.on(board))
-        found = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
-        behind = "; ".join(each.sentence() for each in found if each.due)
+        grown = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
+        change = extra_change(flows, states, board, feed, partition)
+        behind = "; ".join([each.sentence() for each in grown if each.due] or ([change.reason] if change else []))
     case = flows.case(states, feed, partition, in_force=update, behind=behind)
     return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
 

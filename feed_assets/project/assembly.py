@@ -36,8 +36,10 @@ from feed_assets.resources.storage import StateResource
 from feed_assets.resources.warehouse import WarehouseResource
 from feed_assets.schedules import polls
 from feed_assets.sensors.alerts import alerts
+from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.complete_hours import complete_hours
 from feed_assets.sensors.data_catalog import data_catalog
+from feed_assets.sensors.flows import Flows
 from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
@@ -101,8 +103,8 @@ class Project:
         `notifier`, `mail`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
         `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
         one asset reads two kinds, if a daily asset of raw data has other days than from midnight to midnight UTC, if an
-        audited asset has no checks, if two assets publish to one feed, or if two feeds name the same table of the
-        warehouse; SpecError if a source is polled by no schedule that Dagster takes.
+        audited asset has no checks, if two assets publish to one feed, if a trigger cannot work, or if two feeds name
+        the same table of the warehouse; SpecError if a source is polled by no schedule that Dagster takes.
         """
         # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
         end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
@@ -115,7 +117,7 @@ class Project:
         channels = frozenset({"mail", "notifier"} & given.keys())
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
         tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
-        return dg.Definitions(
+        found = dg.Definitions(
             assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
             asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
             sensors=[*self._sensors(own, channels, warehouse=bool(tables))],
@@ -125,6 +127,9 @@ class Project:
             # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,
         )
+        if _has_trigger(own):  # refuses triggers that cannot work
+            Flows.of(AssetFeedGraph.of_graph(found.resolve_asset_graph()), self.sources, settings.first_day)
+        return found
 
     def _resources(self) -> dict[str, Any]:
         settings = self.settings
@@ -163,7 +168,7 @@ class Project:
             scan_seconds=settings.scan_seconds,
             run_config=run_config,
         )
-        if any(TRIGGER in spec.metadata for spec in _specs(assets)):
+        if _has_trigger(assets):
             yield starts(
                 sources,
                 self._cleaned(assets),
@@ -244,6 +249,10 @@ def _computed_feeds(
     for spec in _specs(assets):
         if (declared := declared_feed(spec.metadata)) is not None:
             yield spec.key, declared
+
+
+def _has_trigger(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> bool:
+    return any(TRIGGER in spec.metadata for spec in _specs(assets))
 
 
 def _specs(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> Iterator[dg.AssetSpec]:

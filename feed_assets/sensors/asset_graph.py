@@ -19,6 +19,7 @@ from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import (
     CONTEXT,
     EVENING_BEFORE,
+    OPTIONAL,
     declared_feed,
     is_required,
     raw_source,
@@ -68,7 +69,11 @@ class AssetFeedGraph:
         if repository is None:
             message = "A sensor needs the code location's definitions: pass `definitions` to its context."
             raise dg.DagsterInvariantViolationError(message)
-        graph = repository.asset_graph
+        return cls.of_graph(repository.asset_graph)
+
+    @classmethod
+    def of_graph(cls, graph: Any) -> AssetFeedGraph:
+        """The feeds of Dagster's asset graph. Raises DagsterInvariantViolationError as `of` does."""
         locations: dict[dg.AssetKey, str] = {}
         feeds: dict[str, FeedNode] = {}
         for key in graph.toposorted_asset_keys:
@@ -82,6 +87,13 @@ class AssetFeedGraph:
         with dg.partition_loading_context() as context:
             moment = context.effective_dt
         return cls(feeds, {location: key for key, location in locations.items()}, locations, graph, moment)
+
+    def optional_inputs(self, feed: str) -> frozenset[str]:
+        """The feeds that this one reads if they are there: inputs that are declared as optional."""
+        metadata = _input_metadata(self.graph, self.keys[feed])
+        return frozenset(
+            self.locations[key] for key, each in metadata.items() if key in self.locations and each.get(OPTIONAL)
+        )
 
     # --- partitions ----------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ a run (`starts`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date
 
 import dagster as dg
@@ -16,20 +16,23 @@ import dagster as dg
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import moved
+from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
+from feed_assets.dependencies.extra_inputs import ExtraInput, check_extra, cycle
 from feed_assets.dependencies.facts import Read
-from feed_assets.dependencies.gate import Case, InputState
-from feed_assets.dependencies.inputs import input_state
+from feed_assets.dependencies.gate import Case, InputState, PreviousSlot
+from feed_assets.dependencies.inputs import extra_states, input_state
 from feed_assets.dependencies.marks import Accepts
+from feed_assets.dependencies.questions import Questions
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import Trigger
+from feed_assets.dependencies.trigger import ALL, OnRerun, Trigger
 from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.file_feed.record import FeedInput, Record
 from feed_assets.file_feed.start_objects import REVISIONS
+from feed_assets.partitions.cron import first_tick
 from feed_assets.partitions.slots import NoSlotsError, feed_dataset, partition_of, slot_of
 from feed_assets.partitions.time_windows import time_window
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -39,6 +42,8 @@ from feed_assets.starts.graph import FeedNode, affected
 from feed_assets.state.event_log import Event
 from feed_assets.state.store import Store
 
+GivenUp = Callable[[Slot], bool]
+"""Whether the newest attempt at a slot of a flow was given up."""
 _STATES: dict[tuple[str, str], Dependencies] = {}
 _LOCK = threading.Lock()
 
@@ -61,7 +66,9 @@ class Flows:
         }
         if not triggers:
             return cls(feeds, {}, {})
+        extra = {each.dataset for trigger in triggers.values() for each in trigger.also}
         read = {each for location in triggers for each in (location, *feeds.feeds[location].upstream)}
+        read |= extra & feeds.feeds.keys()
         try:
             datasets = {location: _of_feed(feeds, location) for location in sorted(read)}
             datasets |= {each.dataset.name: each for each in raw_datasets(sources, first_day)}
@@ -69,7 +76,9 @@ class Flows:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
         flows = cls(feeds, triggers, datasets)
         for location, trigger in triggers.items():
+            flows._check_extra(location, trigger)
             flows._check(location, trigger)
+        flows._check_cycles()
         return flows
 
     def _check(self, location: str, trigger: Trigger) -> None:
@@ -78,15 +87,85 @@ class Flows:
         if not node.made_here:
             raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
         read = [*node.upstream, *raw_inputs(node)]
-        if not read:
+        if not read and not trigger.also:
             raise dg.DagsterInvalidDefinitionError(
                 f"{node.name} has a trigger, but reads no feed with partitions and no raw data: schedule it instead."
             )
-        if trigger.quality is Accepts.PASSED and (unchecked := [n for n in read if not self.datasets[n].checked]):
+        asked = dict.fromkeys(read, trigger.quality)
+        asked |= {each.dataset: each.quality or trigger.quality for each in trigger.also}
+        unchecked = [n for n, taken in asked.items() if taken is Accepts.PASSED and not self.datasets[n].checked]
+        if unchecked:
             raise dg.DagsterInvalidDefinitionError(
                 f"{node.name} takes inputs that passed their checks, and {', '.join(unchecked)} has none: it would "
-                "wait for ever. Audit it, or use trigger(quality='not_bad')."
+                "wait for ever. Audit it, or use quality='not_bad'."
             )
+        if trigger.may_miss and (needed := sorted({*node.upstream} - self.feeds.optional_inputs(location))):
+            rule = f"complete={trigger.complete!r}" if trigger.complete != ALL else "then='run'"
+            raise dg.DagsterInvalidDefinitionError(
+                f"{node.name} may start without {', '.join(needed)}, as its trigger says {rule}; but the asset cannot "
+                "run without it. Declare the input as optional, dg.AssetIn(metadata={OPTIONAL: True}), and compute "
+                "with what is there; or leave that out of its trigger."
+            )
+        if trigger.not_before and self.datasets[location].dataset.base is Grain.WHOLE:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{node.name} has not_before, but no partitions, so nothing ends before it: schedule it instead."
+            )
+        self._check_number(location, trigger)
+
+    def _check_number(self, location: str, trigger: Trigger) -> None:
+        """Raise DagsterInvalidDefinitionError if a flow waits for more inputs than it has."""
+        if not isinstance(trigger.complete, int):
+            return
+        partitions = self.feeds.partitions(location)
+        newest = None
+        if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+            newest = partitions.get_last_partition_key()
+        if newest is None:
+            return
+        of = len({*self._waited_for(location, newest)})
+        if of < trigger.complete:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{self.feeds.feeds[location].name} waits for {trigger.complete} inputs, but {newest} has {of}: use "
+                f"trigger(complete={of}) or less, or 'all'."
+            )
+
+    def _check_extra(self, location: str, trigger: Trigger) -> None:
+        """Raise DagsterInvalidDefinitionError for an input that only the gate waits for, and that cannot come."""
+        name = self.feeds.feeds[location].name
+        compared = {each for flow in self.triggers for each in raw_inputs(self.feeds.feeds[flow])}
+        for each in trigger.also:
+            if each.dataset not in self.datasets:
+                known = ", ".join(sorted({*self.feeds.feeds, *self.datasets}))
+                raise dg.DagsterInvalidDefinitionError(
+                    f"{name} needs {each.dataset!r}, which is no dataset of this project: those are {known}."
+                )
+            if each.dataset == location:
+                raise dg.DagsterInvalidDefinitionError(
+                    f"{name} needs {location}, which it makes itself: for the slot before, use trigger(previous=True)."
+                )
+            if each.dataset not in self.feeds.feeds and each.dataset not in compared:
+                raise dg.DagsterInvalidDefinitionError(
+                    f"{name} needs {each.dataset}, which nobody looks at: add trigger() to the asset that is made of "
+                    "this raw data, too."
+                )
+            try:
+                check_extra(each, self.datasets[location].dataset, self.datasets[each.dataset].dataset)
+            except DatasetError as error:
+                raise dg.DagsterInvalidDefinitionError(f"{name} needs {each.dataset}: {error}") from None
+
+    def _check_cycles(self) -> None:
+        """Raise DagsterInvalidDefinitionError if flows wait for each other."""
+        reads = {
+            location: (*node.upstream, *(each.dataset for each in self._extra(location)))
+            for location, node in self.feeds.feeds.items()
+        }
+        if found := cycle(reads):
+            raise dg.DagsterInvalidDefinitionError(
+                f"Flows wait for each other: {' needs '.join(found)}. Leave out one of these inputs."
+            )
+
+    def _extra(self, location: str) -> Sequence[ExtraInput]:
+        return self.triggers[location].also if location in self.triggers else ()
 
     def triggered(self, location: str) -> bool:
         """Whether the gate decides on this feed."""
@@ -99,7 +178,8 @@ class Flows:
     def reads(self, location: str) -> list[str]:
         """The datasets of which a feed is made, as far as they have slots."""
         node = self.feeds.feeds[location]
-        return [each for each in (*raw_inputs(node), *node.upstream) if each in self.datasets]
+        extra = (each.dataset for each in self._extra(location))
+        return [each for each in dict.fromkeys((*raw_inputs(node), *node.upstream, *extra)) if each in self.datasets]
 
     def states(self, store: Store, board: Blackboard) -> Dependencies:
         """What is known of the slots of these datasets. A process keeps it in memory."""
@@ -129,21 +209,83 @@ class Flows:
                 found[self.slot(each.feed, each.partition)] = each.update
         return tuple(Read(slot, update, by_gate.get(str(slot), 0)) for slot, update in found.items())
 
-    def case(self, states: Dependencies, feed: str, partition: str, *, in_force: str | None, behind: str) -> Case:
-        """What is known of a partition of a flow. `behind` says what has changed since the update in force."""
-        window = time_window(self.feeds.partitions(feed), partition)
-        begins = window.start.astimezone(UTC) if window else moment_of(0)
-        inputs = [*self._inputs(states, feed, partition)]
-        return Case(self.feeds.feeds[feed].name, self.slot(feed, partition), inputs, in_force, behind, begins)
+    def case(
+        self,
+        states: Dependencies,
+        feed: str,
+        partition: str,
+        *,
+        in_force: str | None,
+        behind: str,
+        given_up: GivenUp = lambda _: False,
+    ) -> Case:
+        """What is known of a partition of a flow. `behind` says what has changed since the update in force.
 
-    def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
+        `given_up` is asked about the slot before, if the flow waits for it.
+        """
+        window = time_window(self.feeds.partitions(feed), partition)
+        begins, ends = (window.start.astimezone(UTC), window.end.astimezone(UTC)) if window else (moment_of(0), None)
+        trigger, slot = self.triggers[feed], self.slot(feed, partition)
+        asked = Questions(states).of(slot) if in_force and trigger.on_rerun is OnRerun.ASK else None
+        return Case(
+            self.feeds.feeds[feed].name,
+            slot,
+            self.inputs(states, feed, partition),
+            in_force,
+            behind,
+            begins,
+            ends,
+            first_tick(trigger.not_before, trigger.timezone, ends) if trigger.not_before and ends else None,
+            self._previous(states, feed, partition, given_up) if trigger.previous else None,
+            asked.answer if asked else None,
+        )
+
+    def inputs(self, states: Dependencies, feed: str, partition: str) -> list[InputState]:
+        """What is known of the slots that a partition of a flow reads, and of those that only its trigger names.
+
+        A slot that is both has the quality that the trigger says for it.
+        """
+        found = {each.slot: each for each in self._own_inputs(states, feed, partition)}
+        for extra in self._extra(feed):
+            for each in extra_states(states, self.slot(feed, partition), extra):
+                own = found.get(each.slot)
+                found[each.slot] = each if own is None or own.extra else replace(own, accepts=each.accepts)
+        return [*found.values()]
+
+    def _own_inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
         for name in raw_inputs(node):
             yield input_state(states, own._replace(dataset=name))
         for parent in self.feeds.parents(feed, partition):
             if parent.feed in self.datasets:
                 slot = self.slot(parent.feed, parent.partition)
-                yield input_state(states, slot, optional=not parent.required)
+                counts = parent.required or parent.shares_time
+                yield input_state(states, slot, optional=not parent.required, counts=counts)
+
+    def _waited_for(self, feed: str, partition: str) -> Iterator[Slot]:
+        """The slots that count for a partition of a flow, whatever is known of them."""
+        node, own = self.feeds.feeds[feed], self.slot(feed, partition)
+        yield from (own._replace(dataset=name) for name in raw_inputs(node))
+        for parent in self.feeds.parents(feed, partition):
+            if parent.feed in self.datasets and (parent.required or parent.shares_time):
+                yield self.slot(parent.feed, parent.partition)
+        for extra in self._extra(feed):
+            slots = self.extra_slots(feed, partition, extra)
+            yield from slots if extra.latest is None else slots[-1:]
+
+    def extra_slots(self, feed: str, partition: str, extra: ExtraInput) -> list[Slot]:
+        """The slots that a partition of a flow waits for by an extra input; of the latest, each is enough."""
+        output, source = self.datasets[feed].dataset, self.datasets[extra.dataset].dataset
+        return extra.slots(self.slot(feed, partition), output, source)
+
+    def _previous(self, states: Dependencies, feed: str, partition: str, given_up: GivenUp) -> PreviousSlot | None:
+        """The slot before; None for the first one."""
+        if (before := self.feeds.neighbours(feed, partition).get("before")) is None:
+            return None
+        slot, window = self.slot(feed, before), time_window(self.feeds.partitions(feed), before)
+        begins = window.start.astimezone(UTC) if window else moment_of(0)
+        done = states.answer(slot).complete or given_up(slot)
+        return PreviousSlot(slot, begins, done, "" if done else states.why(slot))
 
 
 def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.gate import Verdict, decide
+from feed_assets.dependencies.marks import QualityState
+from feed_assets.dependencies.questions import Questions
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
 from feed_assets.late_data.catching_up import plan_stale
@@ -25,6 +28,7 @@ from feed_assets.late_data.late_days import LateDays
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.extra_changes import plan_raw_flows, touched_by_extras, with_extras
 from feed_assets.sensors.flows import Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.raw_facts import record_counts, record_raw
@@ -98,6 +102,8 @@ def starts(
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         seen, touched = _touched(flows, states, cursor)
+        due = {(raw[each.source.kind], each.day) for each in decisions if each.due}
+        still_open = plan_raw_flows(requests, flows, states, touched, due, lookback_days=lookback_days)
         touched, compare = plan_stale(
             requests,
             touched,
@@ -106,7 +112,11 @@ def starts(
             warn=context.log.warning,
             first=cursor.get("compare"),
             among=lambda node: flows.triggered(node.location) and bool(node.upstream),
+            revised=partial(with_extras, flows, states, board),
         )
+        touched |= still_open
+        for each in Questions(states).ask(gate.asking, now=clock.now()):
+            context.log.info(f"{each.flow} {each.slot} asks whether it runs again: {each.why}")
         asked = requests.put_on_record()
         keep_contents(days, deadline)
         runs = run_requests(STARTS, feeds, asked, run_config, gate.tags)
@@ -129,10 +139,14 @@ class _Gate:
     states: Dependencies
     now: datetime
     lookback_days: int
+    asking: list[Verdict] = field(default_factory=list)
+    """The verdicts that wait for the answer of a person."""
 
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""
         verdict = self._verdict(feed, partition, in_force_in(state))
+        if verdict is not None and verdict.asks:
+            self.asking.append(verdict)
         return verdict.sentence if verdict is not None and verdict.held else None
 
     def joins(self, feed: str, partition: str, run: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port
@@ -141,22 +155,33 @@ class _Gate:
         return verdict is not None and verdict.held is None
 
     def _verdict(self, feed: str, partition: str, in_force: str | None, made: Collection[str] = ()) -> Verdict | None:
-        """The gate's answer on a partition that is due; None for a feed without a trigger. It skips inputs `made`."""
+        """The gate's answer on a partition that is due; None for a feed without a trigger.
+
+        Inputs `made` will be complete and good.
+        """
         trigger = self.flows.triggers.get(feed)
         if trigger is None:
             return None
         case = self.flows.case(self.states, feed, partition, in_force=in_force, behind=CHANGED if in_force else NEVER)
-        others = [
-            each for each in case.inputs if not (each.slot.dataset in made and each.slot.start == case.slot.start)
+        given = [
+            replace(each, complete=True, quality=QualityState.PASSED, reopened=None)
+            if each.slot.dataset in made and each.slot.start == case.slot.start
+            else each
+            for each in case.inputs
         ]
         lookback = timedelta(days=self.lookback_days)
-        return decide(replace(case, inputs=others), trigger, now=self.now, lookback=lookback)
+        return decide(replace(case, inputs=given), trigger, now=self.now, lookback=lookback)
 
     def tags(self, request: Request) -> dict[str, str]:
-        """The revisions of the inputs that decided, for the record of the run."""
+        """The revisions of the inputs that decided, for the record of the run; 0 for an extra input that is missing."""
         need = request.need
         cases = (self.flows.case(self.states, feed, need.partition, in_force=None, behind="") for feed in need.due)
-        found = {str(each.slot): each.revision for case in cases for each in case.inputs if each.complete}
+        found = {
+            str(each.slot): each.revision if each.complete else 0
+            for case in cases
+            for each in case.inputs
+            if each.complete or each.extra
+        }
         return {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
 
 
@@ -172,7 +197,9 @@ def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -
     except EventsGoneError as gone:
         return gone.newest, touched
     newest = events[-1].sequence if events else known if isinstance(known, int) else states.newest()
-    return newest, {each for each in touched if flows.triggered(each[0])} | changed_places(flows, events)
+    return newest, {each for each in touched if flows.triggered(each[0])} | (
+        changed_places(flows, events) | touched_by_extras(flows, events)
+    )
 
 
 def _summary(requests: Requests) -> str:

@@ -16,15 +16,20 @@ export function useToken(text) {
   sessionStorage.setItem(TOKEN, text);
 }
 
-/** The JSON at a path with these parameters; those that are empty are left out. */
-export async function ask(path, parameters = {}, signal = undefined) {
+/** The JSON at a path with these parameters; those that are empty are left out. `sent` is posted, if it is given. */
+export async function ask(path, parameters = {}, signal = undefined, sent = undefined) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
   const token = sessionStorage.getItem(TOKEN);
   let answer;
   try {
     answer = await fetch(`${ROOT}${path}${query ? `?${query}` : ""}`, {
-      headers: token ? { Authorization: `Bearer ${token}` } : {},
+      method: sent === undefined ? "GET" : "POST",
+      body: sent === undefined ? undefined : JSON.stringify(sent),
+      headers: {
+        ...(token ? { Authorization: `Bearer ${token}` } : {}),
+        ...(sent === undefined ? {} : { "Content-Type": "application/json" }),
+      },
       signal,
     });
   } catch (error) {

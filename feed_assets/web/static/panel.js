@@ -82,6 +82,7 @@ export class Panel {
   async open(slot, letter, { focus = true } = {}) {
     const same = this.isOpen && JSON.stringify(slot) === JSON.stringify(this.slot);
     this.slot = slot;
+    this.letter = letter;
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
     this.panel.hidden = false;
@@ -183,6 +184,24 @@ export class Panel {
     return told.join("; ") || "–";
   }
 
+  /** Two answers to the question of a flow, for exactly the inputs that were shown. */
+  #question(verdict, details) {
+    const said = element("span", { role: "status" });
+    const answer = async (reply) => {
+      said.textContent = " Sending …";
+      try {
+        const given = { flow: verdict.flow, partition: details.partition, answer: reply, digest: verdict.digest };
+        await ask("/questions/answer", {}, undefined, given);
+        await this.open(this.slot, this.letter, { focus: false });
+      } catch (error) {
+        said.textContent = ` ${error.message}`;
+      }
+    };
+    return element("p", { id: "question" },
+      element("button", { type: "button", onclick: () => answer("rerun") }, "Run again"), " ",
+      element("button", { type: "button", onclick: () => answer("keep") }, `Keep ${verdict.in_force}`), said);
+  }
+
   /** The gate's answer about a flow's slot, which takes a look at storage. */
   async #explain(details, signal) {
     const waiting = element("p", { class: "soft" }, "Asking the gate …");
@@ -191,6 +210,7 @@ export class Panel {
       const verdict = await ask("/explain", { flow: details.flow, partition: details.partition }, signal);
       this.why.replaceChildren(
         element("p", { class: "why" }, `${verdict.flow} ${details.partition} ${verdict.sentence}`),
+        verdict.asks ? this.#question(verdict, details) : "",
         table(["stage", "holds", "why"], verdict.stages.map((each) => [each.stage, HOLDS.get(each.holds), each.why])),
         facts([["update in force", verdict.in_force ?? "none"]]),
       );

@@ -1,0 +1,93 @@
+"""`feed-assets deps questions` and `deps answer`: what flows ask persons, and their answers.
+
+Here: the commands. Not here: when a flow asks (`dependencies.gate`), and the record (`dependencies.questions`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from feed_assets.cli.feed_place import login_name
+from feed_assets.cli.installation import load_installation
+from feed_assets.cli.output import json_option, print_json, print_table, print_text
+from feed_assets.datasets.slots import start_text
+
+if TYPE_CHECKING:
+    from feed_assets.cli.installation import Installation
+    from feed_assets.dependencies.service import Dependencies
+    from feed_assets.sensors.flows import Flows
+
+REPLIES = ("rerun", "keep")
+"""The names of `dependencies.gate.Reply`, which takes long to load."""
+
+
+@click.command()
+@json_option
+def questions(*, as_json: bool) -> None:
+    """List the slots that ask whether they run again: their inputs were reopened after they ran.
+
+    Flows with trigger(on_rerun="ask") ask. `feed-assets deps answer` answers.
+    """
+    from feed_assets.dependencies.questions import Questions  # noqa: PLC0415 - loads the database
+
+    _, states = _known(load_installation())
+    states.refresh()
+    found = Questions(states).open()
+    if as_json:
+        print_json([each.to_plain() | {"asked": each.asked} for each in found])
+        return
+    print_table(
+        ["flow", "slot", "asked", "update", "why"],
+        [
+            (each.flow, start_text(each.slot.grain, each.slot.start), each.asked, each.update, each.why)
+            for each in found
+        ],
+        empty="Nothing is asked.",
+        keep=("flow", "slot"),
+    )
+
+
+@click.command()
+@click.argument("flow")
+@click.argument("partition", metavar="SLOT")
+@click.argument("reply", type=click.Choice(REPLIES))
+@click.option("--by", metavar="NAME", help="Who says so. Default: your user name.")
+@click.option("--reason", metavar="TEXT", default="", help="Why, for those who read it later.")
+@click.option(
+    "--digest", metavar="DIGEST", help="The inputs that you have seen, as `deps questions --json` names them."
+)
+@json_option
+def answer(
+    flow: str, partition: str, reply: str, by: str | None, reason: str, digest: str | None, *, as_json: bool
+) -> None:
+    """Answer whether SLOT of FLOW runs again with its inputs as they are now: rerun, or keep its result.
+
+    If an input is reopened once more, the flow asks again. An answer may be changed until the flow runs.
+    """
+    from feed_assets.dependencies.gate import Reply  # noqa: PLC0415 - loaded with the service only
+    from feed_assets.dependencies.questions import Questions  # noqa: PLC0415 - loads the database
+    from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
+
+    installation = load_installation()
+    flows, states = _known(installation)
+    states.refresh()
+    now, sources = installation.settings.clock.now(), installation.sources
+    verdict = explain_flow(installation.blackboard, flows, states, sources, flow, partition, now=now)
+    name = by or login_name()
+    new = Questions(states).answer(verdict, Reply(reply), by=name, reason=reason, digest=digest, now=now)
+    if as_json:
+        print_json({"flow": verdict.case.flow, "slot": str(verdict.case.slot), "reply": reply, "by": name, "new": new})
+        return
+    then = "runs again" if reply == Reply.RERUN else f"keeps update {verdict.case.in_force}"
+    print_text(f"{verdict.case.flow} {partition} {then}, {'as answered' if new else 'as answered before'} by {name}.")
+
+
+def _known(installation: Installation) -> tuple[Flows, Dependencies]:
+    from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - loads Dagster
+    from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
+
+    settings = installation.settings
+    flows = Flows.of(installation.feeds, installation.sources, settings.first_day)
+    return flows, flows.states(Store(settings.state), installation.blackboard)

@@ -1,0 +1,182 @@
+"""Changes of inputs that only the gate waits for: which slots of flows were started by other revisions of them.
+
+A run's record names the revisions of all slots that decided, so these are compared with the present ones. A run that
+somebody else started has no such revisions: no change is noticed. Not here: inputs that the asset reads
+(`late_data.staleness`), and what a change means (`dependencies.gate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from feed_assets.blackboard.port import Blackboard
+from feed_assets.datasets.days import midnight
+from feed_assets.datasets.errors import DatasetError
+from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.instants import moment_of
+from feed_assets.datasets.slots import Slot, parse_start
+from feed_assets.dependencies.extra_inputs import ExtraInput
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.start_objects import REVISIONS
+from feed_assets.late_data.staleness import Staleness
+from feed_assets.sensors.flows import Flows
+from feed_assets.starts.requests import Need, Requests, state_of
+from feed_assets.state.event_log import Event
+
+_RECORDED: Final[BoundedCache[tuple[str, str, str], Mapping[str, int]]] = BoundedCache(10_000)
+"""The revisions that records name, by feed, partition and update; they never change."""
+_DAYS: Final = {"month": 31, "quarter": 92, "w": 7, "d": 1, "h": 1, "min": 1}
+"""At most how many days a unit of a shift has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraChange:
+    """A partition of a flow whose update was started by other revisions. `state` identifies the present ones."""
+
+    feed: str
+    partition: str
+    state: str
+    reason: str
+
+    @property
+    def need(self) -> Need:
+        """The need to run it again."""
+        return Need(self.partition, {self.feed: self.state}, self.reason)
+
+
+def plan_raw_flows(
+    requests: Requests,
+    flows: Flows,
+    states: Dependencies,
+    touched: Collection[tuple[str, str]],
+    due: Collection[tuple[str, str]],
+    *,
+    lookback_days: int,
+) -> set[tuple[str, str]]:
+    """Plan runs of flows that read raw data only, and of which an extra input has changed. Others see `with_extras`.
+
+    Looks at partitions in the lookback, and at `touched` ones; leaves out those that are `due` for their raw data.
+    Returns the touched partitions that the next tick must look at again.
+    """
+    since = midnight(requests.now.date()) - timedelta(days=lookback_days)
+    still_open: set[tuple[str, str]] = set()
+    for feed, trigger in flows.triggers.items():
+        if not trigger.also or flows.feeds.feeds[feed].upstream:
+            continue
+        watched = flows.feeds.between(feed, since, requests.now)
+        older = {partition for location, partition in touched if location == feed} - watched
+        for partition in sorted(watched | older):
+            change = extra_change(flows, states, requests.board, feed, partition)
+            if change is None or (feed, partition) in due:
+                continue
+            if requests.not_yet_requested(partition, {feed: change.state}):
+                requests.add(change.need)
+            if partition in older and (feed, partition) not in requests.given_up:
+                still_open.add((feed, partition))
+    return still_open
+
+
+def with_extras(flows: Flows, states: Dependencies, board: Blackboard, feed: str, answer: Staleness) -> Staleness:
+    """Whether a partition is behind its inputs, those included that only its trigger names."""
+    change = extra_change(flows, states, board, feed, answer.partition) if flows.triggered(feed) else None
+    if change is None:
+        return answer
+    reason = f"{answer.reason}; {change.reason}" if answer.stale else change.reason
+    return replace(answer, stale=True, state=f"{answer.state}+{change.state}", reason=reason)
+
+
+def extra_change(
+    flows: Flows, states: Dependencies, board: Blackboard, feed: str, partition: str
+) -> ExtraChange | None:
+    """What has changed since the update in force was started; None if nothing has, or if no record tells."""
+    trigger = flows.triggers[feed]
+    update = states.update_of(flows.slot(feed, partition)) if trigger.also else None
+    if update is None or not (recorded := _recorded(flows, board, feed, partition, update)):
+        return None
+    changed, present = list[str](), list[str]()
+    for extra in trigger.also:
+        for slot, before in _compared(flows, states, feed, partition, extra, recorded):
+            answer = states.answer(slot)
+            if answer.revision > before:
+                changed.append(f"{slot} has revision {answer.revision} now, was {before or 'missing'}")
+                present.append(f"{slot}|{answer.revision}")
+    if not changed:
+        return None
+    state = state_of(update, short_digest("\n".join(sorted(present))))
+    return ExtraChange(feed, partition, state, "; ".join(changed))
+
+
+def _compared(
+    flows: Flows, states: Dependencies, feed: str, partition: str, extra: ExtraInput, recorded: Mapping[str, int]
+) -> Iterator[tuple[Slot, int]]:
+    """The slots that were looked at when the update was started, each with its revision then; 0: it was missing.
+
+    Of the latest slot, only that which was used counts: a newer one is no reason to run again.
+    """
+    slots = flows.extra_slots(feed, partition, extra)
+    used = [(each, recorded[str(each)]) for each in slots if str(each) in recorded]
+    if extra.latest is None:
+        yield from used
+    elif used and used[-1][1]:
+        yield used[-1]
+    elif used:  # any of them is enough
+        yield from ((each, 0) for each in slots if states.answer(each).complete)
+
+
+def _recorded(flows: Flows, board: Blackboard, feed: str, partition: str, update: str) -> Mapping[str, int]:
+    place = flows.feeds.feeds[feed].declaration.on(board)
+    key = (place.uri, partition, update)
+    if (known := _RECORDED.get(key)) is None:
+        record = read_record(place, partition, update)
+        found = (record.facts.details.get(REVISIONS) or {}) if record else {}
+        known = _RECORDED[key] = {str(slot): int(revision) for slot, revision in found.items()}
+    return known
+
+
+def touched_by_extras(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]]:
+    """The partitions of flows whose triggers name a slot that these events are about."""
+    found: set[tuple[str, str]] = set()
+    naming = [(feed, extra) for feed, trigger in flows.triggers.items() for extra in trigger.also]
+    for event in events if naming else ():
+        name = str(event.details.get("dataset", ""))
+        for feed, extra in naming:
+            if extra.dataset == name and (slots := _slots_of(event)):
+                found |= {(feed, each) for each in _partitions_near(flows, feed, extra, slots)}
+    return found
+
+
+def _partitions_near(flows: Flows, feed: str, extra: ExtraInput, slots: list[Slot]) -> Iterator[str]:
+    """The partitions of a flow that wait for one of these slots, among those that are near enough in time."""
+    dataset = flows.datasets[extra.dataset].dataset
+    try:
+        begin, end = dataset.window(slots[0])[0], dataset.window(slots[-1])[1]
+    except DatasetError:
+        return
+    before, after = timedelta(days=1), extra.latest or timedelta(days=1)
+    if extra.shift is not None:
+        before = after = timedelta(days=1 + abs(extra.shift.number) * _DAYS[extra.shift.unit])
+    if extra.last is not None:
+        after += extra.last * (moment_of(dataset.window(slots[0])[1]) - moment_of(begin) + timedelta(hours=1))
+    for each in flows.feeds.between(feed, moment_of(begin) - before, moment_of(end) + after):
+        if not {*slots}.isdisjoint(flows.extra_slots(feed, each, extra)):
+            yield each
+
+
+def _slots_of(event: Event) -> list[Slot]:
+    """The slots that an event names; none if it is about facts, or about a dataset without partitions."""
+    details = event.details
+    if "first" not in details or details["grain"] == Grain.WHOLE:
+        return []
+    found, grain = list[Slot](), Grain.named(str(details["grain"]))
+    for first, last in details.get("parts", [(details["first"], details["last"])]):
+        start, end = (parse_start(str(text), grain)[1] for text in (first, last))
+        while start <= end:
+            found.append(Slot(str(details["dataset"]), str(details["member"]), grain, start))
+            start = moved(grain, start, 1)
+    return found

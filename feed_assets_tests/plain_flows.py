@@ -1,0 +1,37 @@
+"""Assets for tests of what may start: feeds that others make, and flows that compute nothing. Not here: any test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+from pyspark.sql.types import StringType, StructField, StructType
+
+import feed_assets as fa
+
+SCHEMA = StructType([StructField("id", StringType())])
+
+
+def asset(
+    name: str, partitions: dg.PartitionsDefinition, trigger: Mapping[str, Any], *, optional: bool = False, **reads: str
+) -> dg.AssetsDefinition:
+    """A feed `<name>/v1.0` that reads these assets, and computes nothing."""
+    metadata = {fa.OPTIONAL: True} if optional else {}
+
+    @dg.asset(
+        name=name,
+        partitions_def=partitions,
+        ins={each: dg.AssetIn(each, metadata=metadata, input_manager_key="file_feed") for each in reads},
+        io_manager_key="file_feed",
+        metadata={**fa.feed_metadata(f"{name}/v1.0", SCHEMA), **trigger},
+    )
+    def made(**inputs: Any) -> None:
+        raise AssertionError(f"{name} is not computed here")
+
+    return made
+
+
+def given(name: str, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
+    """A feed `<name>/v1.0` of other programs."""
+    return dg.AssetSpec(name, partitions_def=partitions, metadata=fa.feed_metadata(f"{name}/v1.0", SCHEMA))
