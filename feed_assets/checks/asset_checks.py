@@ -118,8 +118,8 @@ def audit(
                     raise dg.Failure(description=str(error), allow_retries=False) from None
                 report_audit(context, key, one, now=run.now())
                 if has_trigger:
-                    result = State.REJECTED if one.blocking else State.PUBLISHED
-                    attempts.end(context.run, (declaration.location, partition), result, one.done)
+                    result, why = (State.REJECTED, one.done) if one.blocking else (State.PUBLISHED, "")
+                    attempts.end(context.run, (declaration.location, partition), result, why)
         if any(one.blocking for one in audited.values()):
             report_left_out(context, key, audited, blackboard=run.board, now=run.now())
         yield from results(context, key, audited)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli import deps_answers
+from feed_assets.cli import deps_answers, deps_starts
 from feed_assets.cli.clock import DayParameter, OptionalDay, check_order
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import Installation, load_installation
@@ -46,6 +46,8 @@ def deps() -> None:
 
 deps.add_command(deps_answers.questions)
 deps.add_command(deps_answers.answer)
+for each in deps_starts.COMMANDS:
+    deps.add_command(each)
 
 
 @deps.command()

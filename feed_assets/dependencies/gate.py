@@ -15,7 +15,7 @@ from typing import Final
 from feed_assets.datasets.slots import Slot, start_text
 from feed_assets.dependencies.marks import Accepts, QualityState
 from feed_assets.dependencies.quality_states import MarkPath
-from feed_assets.dependencies.trigger import ALL, ANY, OnRerun, Then, Trigger
+from feed_assets.dependencies.trigger import ALL, ANY, CatchUp, OnRerun, Then, Trigger
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 
@@ -89,13 +89,23 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The last pause of a flow; `until` is None while it lasts."""
+
+    since: datetime
+    until: datetime | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A slot of a flow, and what is known of it.
 
     `in_force` is its update in force. `behind` says what has changed since that update, or why it was never made; ""
     means that there is nothing to do. `begins` is the first instant of the slot, and `ends` the first after it.
     `earliest` is the first tick of the trigger's cron expression after that. `previous` is given if the flow waits for
-    the slot before. `answered` is the newest answer of a person.
+    the slot before. `answered` is the newest answer of a person. `paused` is the flow's last pause, and `next_ends`
+    the end of the slot that follows this one. `alive` says which attempt at the slot lives, if one does.
     """
 
     flow: str
@@ -108,6 +118,9 @@ class Case:
     earliest: datetime | None = None
     previous: PreviousSlot | None = None
     answered: Answered | None = None
+    paused: Paused | None = None
+    next_ends: datetime | None = None
+    alive: str = ""
 
     @property
     def digest(self) -> str:
@@ -157,7 +170,7 @@ def decide(case: Case, trigger: Trigger, *, now: datetime, lookback: timedelta) 
     since = trigger.since or (now - lookback).date()
     patient = _is_patient(case, trigger, now)
     for stage, fault in (
-        (Stage.TIME, _too_early(case, since, now)),
+        (Stage.TIME, _paused(case, trigger) or _too_early(case, since, now)),
         (Stage.DATA, _data(case, trigger, patient=patient) or _previous(case, since)),
         (Stage.QUALITY, _quality(case, trigger)),
         (Stage.ONCE, _again(case, trigger, now)),
@@ -173,6 +186,23 @@ def decide(case: Case, trigger: Trigger, *, now: datetime, lookback: timedelta) 
         gives_up = f"{word}: not all inputs came {_late(case, trigger)}: {_data(case, trigger, patient=True)}"
     asks = held is Stage.ONCE and trigger.on_rerun is OnRerun.ASK and _reply(case) is None
     return Verdict(case, tuple(stages), gives_up, asks)
+
+
+def _paused(case: Case, trigger: Trigger) -> str:
+    """Why a slot of a flow that is paused, or was, does not start: with `latest`, only the newest is caught up."""
+    pause = case.paused
+    if pause is None:
+        return ""
+    if pause.until is None:
+        return pause.why
+    ended_in_it = case.ends is not None and pause.since <= case.ends <= pause.until
+    is_latest = case.next_ends is None or case.next_ends > pause.until
+    if trigger.catch_up is CatchUp.ALL or case.in_force or not ended_in_it or is_latest:
+        return ""
+    return (
+        f"it ended while the flow was paused, until {pause.until:%Y-%m-%d %H:%M}, and the trigger catches up with the "
+        "latest only; `feed-assets deps start` makes it"
+    )
 
 
 def _too_early(case: Case, since: date, now: datetime) -> str:
@@ -254,7 +284,9 @@ def accepted_by(trigger: Trigger, given: InputState) -> Accepts:
 
 
 def _again(case: Case, trigger: Trigger, now: datetime) -> str:
-    """Why a flow that has a result does not run again now."""
+    """Why a flow that runs, or has a result, does not run again now."""
+    if case.alive:
+        return case.alive
     if not case.in_force or not case.behind:
         return ""
     if trigger.on_rerun is OnRerun.IGNORE:

@@ -41,6 +41,7 @@ from feed_assets.dependencies.http_answers import (
 from feed_assets.dependencies.http_questions import asking
 from feed_assets.dependencies.http_reports import Reports, reporting
 from feed_assets.dependencies.http_requests import GONE, MOST_EVENTS, REFUSALS, Parameter, Query, described, refusing
+from feed_assets.dependencies.http_starts import starting
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_calendar import Shown, slot_calendar
 from feed_assets.dependencies.slot_listing import listed_slots
@@ -67,6 +68,7 @@ def operations(api: DependencyApi) -> list[Operation]:
         *_about_flows(api),
         *reporting(reports),
         *asking(reports),
+        *starting(reports),
     ]
 
 

@@ -7,7 +7,7 @@ Here: a run of Dagster as the attempts that it is for, or that somebody forces. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from feed_assets.feed_events.triggers import BACKFILL_TAG, attempt_tag
 from feed_assets.resources.storage import StateResource
 from feed_assets.starts.attempt import Attempt, AttemptRefusedError, State
 from feed_assets.starts.attempts import Attempts, Running
+from feed_assets.state.address import StoreError
 
 ATTEMPTS = "attempts"
 """The key of the resource."""
@@ -66,8 +67,9 @@ class RunAttempts:
             self._service.end(newest.key, state, reason)
 
     def close(self) -> None:
-        """Stop renewing: leases end by themselves, unless another process of the run holds them."""
-        self._held.close()
+        """Stop renewing, and give the leases back. An attempt without a result ends when its run has."""
+        with suppress(StoreError):  # then they end by themselves
+            self._held.close()
 
     @property
     def _service(self) -> Attempts:

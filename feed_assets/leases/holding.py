@@ -22,14 +22,13 @@ _log = logging.getLogger(__name__)
 class Holding:
     """Leases of one length that are renewed until they are released, or the block ends. For one thread.
 
-    A lease is renewed `renewals` times in its length. With `keeps`, the end of the block releases none: they end later.
+    A lease is renewed `renewals` times in its length.
     """
 
     leases: Leases
     length: timedelta
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     renewals: int = RENEWALS
-    keeps: bool = False
     _held: dict[str, Lease] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -46,7 +45,7 @@ class Holding:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        for name in list(self._held) if not self.keeps else ():
+        for name in list(self._held):
             self.release(name)
 
     def take(self, name: str) -> bool:

@@ -29,7 +29,7 @@ from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.operations.gate_answers import explain_flow, flow_named
 from feed_assets.partitions.slots import partition_of
 from feed_assets.sensors.busy import UNDER_WAY, busy_partitions
-from feed_assets.sensors.flows import Flows, raw_inputs
+from feed_assets.sensors.flows import Begun, Flows, raw_inputs
 from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import affected
 
@@ -95,14 +95,14 @@ class ProjectFlows:
         found: dict[Slot, Progress] = {}
         if not slots or not self.flows.triggered(slots[0].dataset):
             return found
-        runs = self._runs_of_all()
+        runs, begun = self._runs_of_all(), Begun.of(self.states, self.now)
         for slot in slots:
             if (partition := self.partition(slot)) is None:
                 continue
             if (shown := runs.get((slot.dataset, partition))) is not None:
                 found[slot] = Progress(shown)
             elif not self.states.answer(slot).complete:
-                found[slot] = self._waiting(slot, partition)
+                found[slot] = self._waiting(slot, partition, begun)
         return found
 
     def inputs(self, slot: Slot) -> Sequence[InputState]:
@@ -148,13 +148,13 @@ class ProjectFlows:
                     except DatasetError:
                         continue  # before the first day of the flow
 
-    def _waiting(self, slot: Slot, partition: str) -> Progress:
+    def _waiting(self, slot: Slot, partition: str, begun: Begun) -> Progress:
         """Whether a slot that was never made may start, by what is in memory."""
         node = self.flows.feeds.feeds[slot.dataset]
         read = [slot._replace(dataset=name) for name in raw_inputs(node)] if not node.upstream else []
         if read and all("empty" in self.states.answer(each).flags for each in read):
             return Progress(Shown.INCOMPLETE, EMPTY)
-        case = self.flows.case(self.states, slot.dataset, partition, in_force=None, behind=NEVER)
+        case = self.flows.case(self.states, slot.dataset, partition, in_force=None, behind=NEVER, begun=begun)
         lookback = timedelta(days=lookback_days(self.sources))
         verdict = decide(case, self.flows.triggers[slot.dataset], now=self.now(), lookback=lookback)
         return Progress(Shown.WAITING if verdict.held else Shown.DUE, verdict.sentence)

@@ -7,6 +7,7 @@ Here: the answer for one partition, as the sensor `starts` would give it now. No
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from feed_assets.blackboard.port import Blackboard
@@ -19,7 +20,7 @@ from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
 from feed_assets.sensors.extra_changes import extra_change, with_extras
-from feed_assets.sensors.flows import Flows
+from feed_assets.sensors.flows import Begun, Flows
 from feed_assets.sources.spec import Source
 
 
@@ -38,10 +39,7 @@ def explain_flow(
     Raises UnknownFlowError.
     """
     feed = flow_named(flows, name)
-    if not flows.feeds.can_have(feed, partition):
-        raise UnknownFlowError(
-            f"{partition!r} is not a partition of {flows.feeds.feeds[feed].name}: its slots are {_few(flows, feed)}."
-        )
+    require_partition(flows, feed, partition)
     node = flows.feeds.feeds[feed]
     update = in_force_at(board, flows.feeds, [(feed, partition)], now=now)[feed, partition]
     behind = ""
@@ -56,7 +54,9 @@ def explain_flow(
         grown = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
         change = extra_change(flows, states, board, feed, partition)
         behind = "; ".join([each.sentence() for each in grown if each.due] or ([change.reason] if change else []))
-    case = flows.case(states, feed, partition, in_force=update, behind=behind)
+    begun = Begun.of(states, lambda: now)
+    case = flows.case(states, feed, partition, in_force=update, behind=behind, begun=begun)
+    case = replace(case, alive=begun.alive(feed, partition))
     return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
 
 
@@ -70,6 +70,14 @@ def flow_named(flows: Flows, name: str) -> str:
         f"{name!r} is no asset with a trigger: {f'those are {known}' if known else 'this project has none'}. "
         "`feed-assets explain DATE` tells about all assets."
     )
+
+
+def require_partition(flows: Flows, feed: str, partition: str) -> None:
+    """Raise UnknownFlowError for a partition that the flow of this feed cannot have."""
+    if not flows.feeds.can_have(feed, partition):
+        raise UnknownFlowError(
+            f"{partition!r} is not a partition of {flows.feeds.feeds[feed].name}: its slots are {_few(flows, feed)}."
+        )
 
 
 def _few(flows: Flows, feed: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -22,13 +22,13 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
 from feed_assets.dependencies.extra_inputs import ExtraInput, check_extra, cycle
 from feed_assets.dependencies.facts import Read
-from feed_assets.dependencies.gate import Case, InputState, PreviousSlot
+from feed_assets.dependencies.gate import Case, InputState, Paused, PreviousSlot
 from feed_assets.dependencies.inputs import extra_states, input_state
 from feed_assets.dependencies.marks import Accepts
 from feed_assets.dependencies.questions import Questions
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import ALL, OnRerun, Trigger
+from feed_assets.dependencies.trigger import ALL, CatchUp, OnRerun, Trigger
 from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.file_feed.record import FeedInput, Record
 from feed_assets.file_feed.start_objects import REVISIONS
@@ -38,14 +38,45 @@ from feed_assets.partitions.time_windows import time_window
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.raw_facts import raw_datasets, raw_name
 from feed_assets.sources.spec import Source
+from feed_assets.starts.attempt import State, living
+from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.graph import FeedNode, affected
+from feed_assets.starts.pauses import Pause, Pauses
 from feed_assets.state.event_log import Event
 from feed_assets.state.store import Store
 
-GivenUp = Callable[[Slot], bool]
-"""Whether the newest attempt at a slot of a flow was given up."""
 _STATES: dict[tuple[str, str], Dependencies] = {}
 _LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What is on record of starts: the attempts, and the last pause of each flow."""
+
+    attempts: Attempts
+    pauses: Mapping[str, Pause]
+
+    @classmethod
+    def of(cls, states: Dependencies, now: Callable[[], datetime]) -> Begun:
+        """Look it up: one query. `now` is the installation's clock. Raises StoreError."""
+        store, base = states.kept.store, states.kept.base
+        return cls(Attempts(store, base, now), Pauses(store, base, now).all())
+
+    def given_up(self, feed: str, partition: str) -> bool:
+        """Whether a partition that has no result is not tried any more."""
+        newest = self.attempts.newest(feed, [partition]).get(partition)
+        return newest is not None and newest.state is State.GIVEN_UP
+
+    def alive(self, feed: str, partition: str) -> str:
+        """Which attempt at a partition lives; "" if none does."""
+        found = self.attempts.standing([(feed, partition)])[feed, partition]
+        lives = living(found.newest, found.lease.until if found.lease else None)
+        return lives.reason if lives else ""
+
+    def paused(self, feed: str) -> Paused | None:
+        """The last pause of a flow."""
+        found = self.pauses.get(feed)
+        return Paused(found.since, found.until, found.sentence) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +248,11 @@ class Flows:
         *,
         in_force: str | None,
         behind: str,
-        given_up: GivenUp = lambda _: False,
+        begun: Begun | None = None,
     ) -> Case:
         """What is known of a partition of a flow. `behind` says what has changed since the update in force.
 
-        `given_up` is asked about the slot before, if the flow waits for it.
+        `begun` is what is on record of starts; without it, nothing is paused or given up.
         """
         window = time_window(self.feeds.partitions(feed), partition)
         begins, ends = (window.start.astimezone(UTC), window.end.astimezone(UTC)) if window else (moment_of(0), None)
@@ -236,8 +267,10 @@ class Flows:
             begins,
             ends,
             first_tick(trigger.not_before, trigger.timezone, ends) if trigger.not_before and ends else None,
-            self._previous(states, feed, partition, given_up) if trigger.previous else None,
+            self._previous(states, feed, partition, begun) if trigger.previous else None,
             asked.answer if asked else None,
+            begun.paused(feed) if begun else None,
+            self._next_ends(feed, partition) if trigger.catch_up is CatchUp.LATEST else None,
         )
 
     def inputs(self, states: Dependencies, feed: str, partition: str) -> list[InputState]:
@@ -278,14 +311,20 @@ class Flows:
         output, source = self.datasets[feed].dataset, self.datasets[extra.dataset].dataset
         return extra.slots(self.slot(feed, partition), output, source)
 
-    def _previous(self, states: Dependencies, feed: str, partition: str, given_up: GivenUp) -> PreviousSlot | None:
+    def _previous(self, states: Dependencies, feed: str, partition: str, begun: Begun | None) -> PreviousSlot | None:
         """The slot before; None for the first one."""
         if (before := self.feeds.neighbours(feed, partition).get("before")) is None:
             return None
         slot, window = self.slot(feed, before), time_window(self.feeds.partitions(feed), before)
         begins = window.start.astimezone(UTC) if window else moment_of(0)
-        done = states.answer(slot).complete or given_up(slot)
+        done = states.answer(slot).complete or (begun is not None and begun.given_up(feed, before))
         return PreviousSlot(slot, begins, done, "" if done else states.why(slot))
+
+    def _next_ends(self, feed: str, partition: str) -> datetime | None:
+        """When the slot after this one ends; None for the last one."""
+        after = self.feeds.neighbours(feed, partition).get("after")
+        window = time_window(self.feeds.partitions(feed), after) if after is not None else None
+        return window.end.astimezone(UTC) if window else None
 
 
 def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:

@@ -29,7 +29,7 @@ from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.extra_changes import plan_raw_flows, touched_by_extras, with_extras
-from feed_assets.sensors.flows import Flows, changed_places
+from feed_assets.sensors.flows import Begun, Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.raw_facts import record_counts, record_raw
 from feed_assets.sensors.ticks import (
@@ -42,6 +42,8 @@ from feed_assets.sensors.ticks import (
     run_requests,
 )
 from feed_assets.sources.spec import Source
+from feed_assets.starts.attempt import Attempt
+from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.requests import Request, Requests, in_force_in
 
 CHANGED = "its inputs have changed since"
@@ -79,8 +81,10 @@ def starts(
         flows, board, store = Flows.of(feeds, sources, first_day), blackboard.blackboard, state.store
         states = flows.states(store, board)
         requests = requests_of_tick(context.instance, store, board, feeds, clock.now())
-        gate = _Gate(flows, states, clock.now(), lookback_days)
+        gate = _Gate(flows, states, clock.now(), lookback_days, Begun.of(states, clock.now))
         requests.held = gate.held
+        requests.at_once = {feed: each.at_once for feed, each in flows.triggers.items() if each.at_once}
+        forced = requests.forced()
         raw = {kind: feeds.locations[key] for kind, key in clean_assets.items()}
         days = LateDays(
             sources,
@@ -117,7 +121,8 @@ def starts(
         touched |= still_open
         for each in Questions(states).ask(gate.asking, now=clock.now()):
             context.log.info(f"{each.flow} {each.slot} asks whether it runs again: {each.why}")
-        asked = requests.put_on_record()
+        asked = [*forced, *requests.put_on_record()]
+        requests.notes += gate.give_up(requests.attempts)
         keep_contents(days, deadline)
         runs = run_requests(STARTS, feeds, asked, run_config, gate.tags)
         logged = log_news(context, requests.decided, cursor)
@@ -139,6 +144,9 @@ class _Gate:
     states: Dependencies
     now: datetime
     lookback_days: int
+    begun: Begun
+    over: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """The partitions to give up, each with the state of its inputs and the reason."""
     asking: list[Verdict] = field(default_factory=list)
     """The verdicts that wait for the answer of a person."""
 
@@ -147,7 +155,17 @@ class _Gate:
         verdict = self._verdict(feed, partition, in_force_in(state))
         if verdict is not None and verdict.asks:
             self.asking.append(verdict)
+        if verdict is not None and verdict.gives_up:
+            self.over[feed, partition, state] = verdict.gives_up
         return verdict.sentence if verdict is not None and verdict.held else None
+
+    def give_up(self, attempts: Attempts) -> list[str]:
+        """Give partitions up, on record, that have waited as long as their triggers say; returns notes for the log."""
+        notes = []
+        for (feed, partition, state), reason in self.over.items():
+            if isinstance(attempts.give_up(feed, partition, state, reason=reason), Attempt):
+                notes.append(f"{self.flows.feeds.feeds[feed].name} of {partition} is given up: {reason}")
+        return notes
 
     def joins(self, feed: str, partition: str, run: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port
         """Whether a flow may be computed in the run of some of its inputs, which that run makes anew, and audits."""
@@ -162,7 +180,8 @@ class _Gate:
         trigger = self.flows.triggers.get(feed)
         if trigger is None:
             return None
-        case = self.flows.case(self.states, feed, partition, in_force=in_force, behind=CHANGED if in_force else NEVER)
+        behind = CHANGED if in_force else NEVER
+        case = self.flows.case(self.states, feed, partition, in_force=in_force, behind=behind, begun=self.begun)
         given = [
             replace(each, complete=True, quality=QualityState.PASSED, reopened=None)
             if each.slot.dataset in made and each.slot.start == case.slot.start

@@ -155,8 +155,8 @@ class Attempts:
         """End the attempts whose run has ended or is gone, and return them. Call it first in a tick, with `known`.
 
         An attempt ends with its run. One that Dagster has no run of ends as `unknown`: LOST_AFTER after its request,
-        or once its lease has ended. Requests whose run is under way are renewed, so that a daemon of another Dagster,
-        which does not know the run, does not take them for lost.
+        or once its lease has ended; a start that a person forced waits for a sensor. Requests whose run is under way
+        are renewed, so that a daemon of another Dagster, which does not know the run, does not take them for lost.
         """
         if not any(self._changes(each, run) for each, run in known.items()):
             return []
@@ -328,7 +328,7 @@ class Attempts:
                 return self._ended(attempt, State.FAILED, "its run failed")
             case KnownRun.NONE if attempt.state is State.RUNNING:
                 return attempt if (attempt.flow, attempt.slot) in leases else self._silent(attempt)
-            case KnownRun.NONE if self.now() >= attempt.requested + LOST_AFTER:
+            case KnownRun.NONE if not attempt.forced and self.now() >= attempt.requested + LOST_AFTER:
                 return self._ended(attempt, State.UNKNOWN, "Dagster has no run of it: it was deleted, or never made")
             case KnownRun.UNFINISHED if attempt.state is State.REQUESTED:
                 old = abs(self.now() - attempt.requested) >= LOST_AFTER / 2
@@ -398,7 +398,7 @@ class Attempts:
     def _ended(self, attempt: Attempt, state: State, reason: str) -> Attempt:
         """The attempt after its end: given up after the last try."""
         settled = attempt.inputs if state in SETTLED else attempt.settled
-        ended = replace(attempt, state=state, reason=reason, ended=self.now(), settled=settled)
+        ended = replace(attempt, state=state, reason=reason or attempt.reason, ended=self.now(), settled=settled)
         if ended.failed and ended.tries >= ended.most and ended.settled != ended.inputs:
             times = f"{state} after {ended.tries} tries" if ended.tries > 1 else str(state)
             return replace(ended, state=State.GIVEN_UP, reason=f"{times}: {reason}")
@@ -422,7 +422,7 @@ class Attempts:
 
     def _running(self, taken: Mapping[Slot, tuple[Attempt, Lease]]) -> Running:
         held = {place: lease for place, (_, lease) in taken.items()}
-        holding = Holding(DatabaseLeases(self.store), LEASE, self.clock, renewals=RENEWALS, keeps=True)
+        holding = Holding(DatabaseLeases(self.store), LEASE, self.clock, renewals=RENEWALS)
         return Running(self, {place: attempt for place, (attempt, _) in taken.items()}, held, holding)
 
 
@@ -459,7 +459,7 @@ class Requesting:
 class Running:
     """The attempts of a run in one of its processes. In a `with` block, a thread renews their leases.
 
-    The end of the block ends no attempt: another process of the run may go on. `end` does.
+    The end of the block releases them, and ends no attempt: another process of the run may go on. `end` does.
     """
 
     service: Attempts

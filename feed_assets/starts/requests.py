@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
-from feed_assets.starts.attempt import Answer, Attempt
+from feed_assets.starts.attempt import Answer, Attempt, State
 from feed_assets.starts.attempts import Attempts, Requesting, Standing, Wanted
 from feed_assets.starts.graph import FeedGraph
 from feed_assets.state.store import Store, Transaction
@@ -153,6 +153,19 @@ class Requests:
             self.left_over += 1
         else:
             self._planned.append(need)
+
+    def forced(self) -> list[Request]:
+        """The starts that people forced, and of which Dagster has no run yet: their attempts are on record."""
+        waiting = [
+            each
+            for each in self.attempts.alive()
+            if each.forced and each.state is State.REQUESTED and each.key in self.runless and self._has(each)
+        ]
+        needs = [Need(each.slot, {each.flow: each.digest}, f"{each.forced}: {each.reason}") for each in waiting]
+        return [Request(need, {each.flow: each}) for need, each in zip(needs, waiting, strict=True)]
+
+    def _has(self, attempt: Attempt) -> bool:
+        return attempt.flow in self.graph.feeds and self.graph.has(attempt.flow, attempt.slot)
 
     def put_on_record(self) -> list[Request]:
         """Record and return the planned requests, without feeds that another tick has requested meanwhile.

@@ -18,10 +18,14 @@ from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
+from feed_assets.starts.attempt import State
+from feed_assets.starts.attempts import Attempts
+from feed_assets.starts.pauses import Pauses
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation, Tick
 from feed_assets_tests.plain_flows import asset, given
 
 FLOW, OWN, OTHER = "flow/v1.0", "own/v1.0", "other/v1.0"
+FOUR_DAYS = [f"2019-11-{day}" for day in (27, 28, 29, 30)]
 Build = Callable[..., Installation]
 
 
@@ -193,6 +197,53 @@ def test_d44_a_day_without_its_inputs_is_given_up_after_its_longest_wait(build, 
     publish(installation, OWN)
     assert installation.tick("starts").asked == {}
     assert (explained(installation).gives_up or "").startswith(f"{word}: not all inputs came until 2019-11-25 06:00")
+    (given_up,) = attempts_of(installation).of(FLOW, DAY)
+    assert (given_up.state, given_up.reason.partition(":")[0]) == (State.GIVEN_UP, word)
+    publish(installation, OTHER)  # late after all
+    assert installation.tick("starts").asked == {}
+
+
+def test_d44_a_flow_runs_so_many_partitions_at_once_and_the_oldest_first(build):
+    installation = build(fa.trigger(at_once=2))
+    for day in FOUR_DAYS:
+        publish(installation, OWN, day)
+
+    first = installation.tick("starts")
+    assert [*first.asked] == FOUR_DAYS[:2]
+    assert "waits for its turn: 2 partitions of 2 at once are under way" in installation.tick("starts").skipped
+    installation.fail(first, dg.DagsterRunStatus.SUCCESS)
+    assert [*installation.tick("starts").asked] == FOUR_DAYS[2:]
+
+
+@pytest.mark.parametrize(("catch_up", "started"), [("all", slice(None)), ("latest", slice(-1, None))])
+def test_d44_a_flow_that_was_paused_catches_up_with_all_or_with_the_latest(build, catch_up, started):
+    installation = build(fa.trigger(catch_up=catch_up))
+    pauses = Pauses(installation.store, installation.board.uri(""), lambda: installation.now - timedelta(days=30))
+    pauses.pause(FLOW, by="ann", reason="new schema")
+    for day in FOUR_DAYS:
+        publish(installation, OWN, day)
+    assert installation.tick("starts").asked == {}
+    assert "paused since 2019-11-01 00:00 by ann: new schema" in explained(installation, FOUR_DAYS[0]).sentence
+
+    assert replace(pauses, now=lambda: installation.now).resume(FLOW, by="ann") is not None
+    assert [*installation.tick("starts").asked] == FOUR_DAYS[started]
+
+
+def test_d8_an_hour_does_not_wait_for_one_before_it_that_is_given_up(build):
+    installation = build(fa.trigger(previous=True), hours=True)
+    hours = ["2019-11-24-14:00", "2019-11-24-15:00"]
+    for hour in hours:
+        publish(installation, OWN, hour)
+    first = installation.tick("starts")
+    assert hours[1] not in first.asked
+    installation.fail(first)
+    assert hours[1] not in installation.tick("starts").asked
+    attempts_of(installation).give_up(FLOW, hours[0], "other inputs", reason="no data")
+    assert hours[1] in installation.tick("starts").asked
+
+
+def attempts_of(installation: Installation) -> Attempts:
+    return Attempts(installation.store, installation.board.uri(""), lambda: installation.now)
 
 
 def test_inputs_of_other_times_are_waited_for(build):
