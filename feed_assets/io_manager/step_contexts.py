@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.datasets.days import ONE_DAY
 from feed_assets.datasets.declaration import FeedDeclaration, Place
+from feed_assets.dependencies.trigger import Trigger
 from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
@@ -58,18 +59,27 @@ def run_of(
 
 
 def starts_of(step: Any, manager: dg.IOManager) -> dict[Place, str]:
-    """The outputs with a trigger, each with "" if the gate started the run, or else with the run that somebody started.
+    """The outputs with a trigger, each with what makes its start another one although it reads the same inputs.
 
-    A run that nobody asked the gate for is a start of its own: it may publish again what the same inputs gave.
+    This is "" if the gate started the run, or a digest of the revisions of inputs that only its trigger names. A run
+    that nobody asked the gate for is a start of its own: it may publish again what the same inputs gave.
     """
     run: dg.DagsterRun = step.dagster_run
     forced = "" if REVISIONS_TAG in run.tags else run.root_run_id or run.run_id
+    revisions = json.loads(run.tags.get(REVISIONS_TAG, "{}"))
     return {
-        (declaration.location, partition): forced
+        (declaration.location, partition): forced or _extra_digest(trigger, revisions)
         for context, declaration in _feeds_of(step, manager)
-        if declared_trigger(context.definition_metadata) is not None
+        if (trigger := declared_trigger(context.definition_metadata)) is not None
         for partition in partitions_of(context)
     }
+
+
+def _extra_digest(trigger: Trigger, revisions: Mapping[str, int]) -> str:
+    """A digest of the revisions of inputs that only the trigger names; "" if it names none."""
+    names = {each.dataset for each in trigger.also}
+    extra = sorted((slot, revision) for slot, revision in revisions.items() if slot.partition(" ")[0] in names)
+    return short_digest(json.dumps(extra)) if extra else ""
 
 
 def _feeds_of(step: Any, manager: dg.IOManager) -> Iterator[tuple[dg.OutputContext, FeedDeclaration]]:
