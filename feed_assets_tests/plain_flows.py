@@ -9,6 +9,9 @@ import dagster as dg
 from pyspark.sql.types import StringType, StructField, StructType
 
 import feed_assets as fa
+from feed_assets.starts.attempt import State
+from feed_assets.starts.attempts import Attempts
+from feed_assets_tests.harness import Installation
 
 SCHEMA = StructType([StructField("id", StringType())])
 
@@ -35,3 +38,10 @@ def asset(
 def given(name: str, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
     """A feed `<name>/v1.0` of other programs."""
     return dg.AssetSpec(name, partitions_def=partitions, metadata=fa.feed_metadata(f"{name}/v1.0", SCHEMA))
+
+
+def publish_attempts(installation: Installation) -> None:
+    """Record for all attempts that are alive that their runs have published."""
+    attempts = Attempts(installation.store, installation.board.uri(""), lambda: installation.now)
+    for each in attempts.alive():
+        attempts.end(each.key, State.PUBLISHED)

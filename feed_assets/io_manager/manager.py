@@ -229,8 +229,9 @@ class FileFeedIOManager(dg.IOManager):
         """The step of this attempt, begun at its first input or output."""
         step = context.step_context
         if step not in self._steps:
-            taken = self.attempts.take(step.dagster_run, flows_of(step, self))
-            starts = {place: each.forced_key for place, each in taken.items()}
+            flows = flows_of(step, self)
+            taken = self.attempts.take(step.dagster_run, flows)
+            starts = {place: each.forced_key or flows[place] for place, each in taken.items()}
             run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log, starts)
             self._steps[step] = Step.begin(run, outputs_of(step, self))
         return self._steps[step]

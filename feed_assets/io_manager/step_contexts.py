@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.datasets.days import ONE_DAY
 from feed_assets.datasets.declaration import FeedDeclaration, Place
+from feed_assets.dependencies.trigger import Trigger
 from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
@@ -55,14 +56,25 @@ def run_of(
     )
 
 
-def flows_of(step: Any, manager: dg.IOManager) -> list[Place]:
-    """The outputs with a trigger."""
-    return [
-        (declaration.location, partition)
+def flows_of(step: Any, manager: dg.IOManager) -> dict[Place, str]:
+    """The outputs with a trigger, each with a digest of the revisions of the inputs that only its trigger names.
+
+    A start with other such revisions is another start, although it reads the same inputs. "": there are none.
+    """
+    revisions = json.loads(step.dagster_run.tags.get(REVISIONS_TAG, "{}"))
+    return {
+        (declaration.location, partition): _extra_digest(trigger, revisions)
         for context, declaration in _feeds_of(step, manager)
-        if declared_trigger(context.definition_metadata) is not None
+        if (trigger := declared_trigger(context.definition_metadata)) is not None
         for partition in partitions_of(context)
-    ]
+    }
+
+
+def _extra_digest(trigger: Trigger, revisions: Mapping[str, int]) -> str:
+    """A digest of the revisions of inputs that only the trigger names; "" if it names none."""
+    names = {each.dataset for each in trigger.also}
+    extra = sorted((slot, revision) for slot, revision in revisions.items() if slot.partition(" ")[0] in names)
+    return short_digest(json.dumps(extra)) if extra else ""
 
 
 def _feeds_of(step: Any, manager: dg.IOManager) -> Iterator[tuple[dg.OutputContext, FeedDeclaration]]:

@@ -18,11 +18,13 @@ from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
 from feed_assets_tests.harness import DAY, Installation
+from feed_assets_tests.plain_flows import publish_attempts
 from feed_assets_tests.web.asking_project import FLOW, MODULE, OWN, definitions, publish
 
 
 def run_again(installation: Installation) -> str:
     """What a run of the flow publishes, as far as its record goes."""
+    publish_attempts(installation)
     update = installation.make(FLOW, DAY, [FeedInput(OWN, DAY, installation.latest(OWN))])
     installation.tick("new_manifests")
     return update

@@ -22,7 +22,7 @@ from feed_assets.starts.attempt import State
 from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.pauses import Pauses
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation, Tick
-from feed_assets_tests.plain_flows import asset, given
+from feed_assets_tests.plain_flows import asset, given, publish_attempts
 
 FLOW, OWN, OTHER = "flow/v1.0", "own/v1.0", "other/v1.0"
 FOUR_DAYS = [f"2019-11-{day}" for day in (27, 28, 29, 30)]
@@ -51,6 +51,7 @@ def publish(installation: Installation, location: str, partition: str = DAY) -> 
 def run(installation: Installation, tick: Tick, partition: str = DAY) -> None:
     """What a run that a tick asked for publishes, as far as its record goes."""
     (request,) = tick.requests
+    publish_attempts(installation)
     revisions = decided(request.tags)
     inputs = [FeedInput(OWN, partition, installation.latest(OWN, partition))]
     installation.make(FLOW, partition, inputs, details={"revisions": revisions})
