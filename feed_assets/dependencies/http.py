@@ -38,7 +38,8 @@ from feed_assets.dependencies.http_answers import (
     time_says,
     verdict_says,
 )
-from feed_assets.dependencies.http_reports import reporting
+from feed_assets.dependencies.http_marks import marking
+from feed_assets.dependencies.http_reports import Reports, reporting
 from feed_assets.dependencies.http_requests import GONE, MOST_EVENTS, REFUSALS, Parameter, Query, described, refusing
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_calendar import Shown, slot_calendar
@@ -58,12 +59,14 @@ LETTERS: Final[Mapping[str, str]] = {str(each): each.name.lower() for each in Sh
 
 def operations(api: DependencyApi) -> list[Operation]:
     """What the API does."""
+    reports = Reports(api)
     return [
         *_about_slots(api),
         *_about_ranges(api),
         *_about_changes(api),
         *_about_flows(api),
-        *reporting(api),
+        *reporting(reports),
+        *marking(reports),
     ]
 
 
