@@ -16,7 +16,7 @@ from feed_assets.cli.clock import DayParameter, OptionalDay, check_order
 from feed_assets.cli.deps_reports import COMMANDS
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, known
+from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, keep_copy, known
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
@@ -274,6 +274,7 @@ def mark(dataset: str, slot: str, reason: str, member: str, by: str | None, evid
     marked = dataset_named(flows, states, dataset).slot(slot, member)
     author, now = Author.person(by or login_name()), installation.settings.clock.now()
     made = states.quality.mark(marked, reason=reason, author=author, evidence=evidence, now=now)
+    keep_copy(installation, states)
     if as_json:
         print_json(_plain_mark(made))
         return
@@ -291,6 +292,7 @@ def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
     _, states = known(installation)
     author, now = Author.person(by or login_name()), installation.settings.clock.now()
     gone = states.quality.unmark(mark_id, reason=reason, author=author, now=now)
+    keep_copy(installation, states)
     if as_json:
         print_json(_plain_mark(gone))
         return

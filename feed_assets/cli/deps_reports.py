@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from feed_assets.cli.feed_place import login_name
-from feed_assets.cli.installation import load_installation
-from feed_assets.cli.known_datasets import DatasetName, dataset_named, known
+from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.known_datasets import DatasetName, dataset_named, keep_copy, known
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
@@ -70,6 +70,7 @@ class _Positions(click.ParamType[tuple[int, int]]):
 class _Desk:
     """What a command works on."""
 
+    installation: Installation
     flows: Flows
     states: Dependencies
     given: GivenFacts
@@ -82,7 +83,11 @@ class _Desk:
         installation = load_installation()
         flows, states = known(installation)
         given = GivenFacts(states.datasets, listed_by="`feed-assets deps datasets`")
-        return cls(flows, states, given, installation.settings.clock.now())
+        return cls(installation, flows, states, given, installation.settings.clock.now())
+
+    def keep(self) -> None:
+        """Copy what has changed to the blackboard."""
+        keep_copy(self.installation, self.states)
 
     def dataset(self, name: str) -> Dataset:
         return dataset_named(self.flows, self.states, name)
@@ -162,7 +167,7 @@ def report(
         def read(line: bytes) -> Part:
             return desk.given.part(_item(line, name, PartGiven))
 
-        _take_lines(file, read, lambda all_: desk.states.report(all_, now=desk.now), as_json=as_json)
+        _take_lines(desk, file, read, lambda all_: desk.states.report(all_, now=desk.now), as_json=as_json)
         return
     dataset, part, put = _required(dataset, "DATASET"), _required(part, "--part"), _required(put, "--object")
     if stream["epoch"] is not None and not stream["writer"]:
@@ -187,9 +192,11 @@ def report(
     fact = desk.given.part(given)
     if replaces:
         desk.states.replace(given.dataset, member, replaces, [fact], now=desk.now, equal_to=equal_to)
+        desk.keep()
         _say_outcome(Outcome(Status.ACCEPTED), f"part {part}", as_json=as_json)
         return
     (outcome,) = desk.states.report([fact], now=desk.now)
+    desk.keep()
     _say_outcome(outcome, f"part {part}", as_json=as_json)
 
 
@@ -233,13 +240,14 @@ def expect(
                 return desk.given.ends(_item(line, name, EndsGiven))
             return desk.given.number(_item(line, name, NumberGiven))
 
-        _take_lines(file, read, lambda all_: desk.states.expect(all_, now=desk.now), as_json=as_json)
+        _take_lines(desk, file, read, lambda all_: desk.states.expect(all_, now=desk.now), as_json=as_json)
         return
     dataset, slot, witness = _required(dataset, "DATASET"), _required(slot, "SLOT"), _required(witness, "--witness")
     records = _required(records, "--records")
     desk = _Desk.open()
     (named,) = desk.slots(dataset, slot, None, member)
     (outcome,) = desk.states.expect([Number(witness, named, records, final, version)], now=desk.now)
+    desk.keep()
     _say_outcome(outcome, f"the number of {named}", as_json=as_json)
 
 
@@ -261,6 +269,7 @@ def waive(
     desk = _Desk.open()
     slots, who = desk.slots(dataset, slot, until, member), by or login_name()
     waiver = desk.states.waive(slots, reason=reason, by=who, now=desk.now)
+    desk.keep()
     if as_json:
         print_json({"id": waiver, "slots": [*map(str, slots)], "reason": reason, "by": who, "at": desk.now})
         return
@@ -280,6 +289,7 @@ def unwaive(waiver: str, reason: str, by: str | None, *, as_json: bool) -> None:
     desk = _Desk.open()
     who = by or login_name()
     desk.states.unwaive(waiver, reason=reason, by=who, now=desk.now)
+    desk.keep()
     if as_json:
         print_json({"id": waiver, "reason": reason, "by": who, "at": desk.now})
         return
@@ -312,6 +322,7 @@ def reopen(
             f"Nothing of {_range(slots)} is complete, so there is no revision to end. `feed-assets deps slots` shows "
             "what it waits for."
         )
+    desk.keep()
     answers = [desk.states.answer(each) for each in slots]
     if as_json:
         print_json([{"slot": str(each.slot), "revision": each.revision, "complete": each.complete} for each in answers])
@@ -345,6 +356,7 @@ def open_backfill(
     desk = _Desk.open()
     slots = desk.slots(dataset, first, last, member)
     opened = desk.states.open_backfill(slots, reason=reason, author=Author.person(by or login_name()), now=desk.now)
+    desk.keep()
     if as_json:
         print_json(_plain_backfill(opened))
         return
@@ -389,6 +401,7 @@ def close_backfill(
     author = Author.person(by or login_name())
     for each in opened:
         desk.states.close_backfill(each.id, reason=reason, author=author, now=desk.now, abandoned=abandoned)
+    desk.keep()
     closed = [desk.states.quality.backfill(each.id) for each in opened]
     if as_json:
         print_json([_plain_backfill(each) for each in closed])
@@ -458,6 +471,7 @@ def _item(line: bytes, dataset: str | None, kind: type[_Fact]) -> _Fact:
 
 
 def _take_lines(
+    desk: _Desk,
     file: IO[bytes],
     read: Callable[[bytes], _Fact],
     take: Callable[[Sequence[_Fact]], Sequence[Outcome]],
@@ -473,6 +487,7 @@ def _take_lines(
             click.echo(json.dumps({"line": number, "status": status, "message": outcome.message}))
         elif status == "refused":
             complain(f"Line {number}: {outcome.message}")
+    desk.keep()
     if not as_json:
         say(", ".join(f"{counted(count, 'line')} {status}" for status, count in sorted(statuses.items())) or "No line.")
     if statuses["refused"]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from feed_assets.blackboard.port import BlackboardError
 from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.output import complain
 
 if TYPE_CHECKING:
     from feed_assets.datasets.dataset import Dataset
@@ -43,6 +45,18 @@ def known(installation: Installation) -> tuple[Flows, Dependencies]:
     settings = installation.settings
     flows = Flows.of(installation.feeds, installation.sources, settings.first_day)
     return flows, flows.states(Store(settings.state), installation.blackboard)
+
+
+def keep_copy(installation: Installation, states: Dependencies) -> None:
+    """Copy what a command has changed to the blackboard. If that fails, the next command or tick does it."""
+    from feed_assets.dependencies.errors import StateCopyError  # noqa: PLC0415 - loaded with the service only
+    from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - loads SQLAlchemy
+    from feed_assets.state.address import StoreError  # noqa: PLC0415 - as above
+
+    try:
+        StateCopy(states, installation.blackboard).write()
+    except (StateCopyError, StoreError, BlackboardError) as error:
+        complain(f"Warning: it is done, but not copied to the blackboard yet: {error}")
 
 
 def dataset_named(flows: Flows, states: Dependencies, name: str) -> Dataset:
