@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
+import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +26,7 @@ from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.state_copy import AREA, StateCopy
 from feed_assets.state.store import Store
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.blackboard.sized import SizedStore
 from feed_assets_tests.dependencies.datasets import DAY, at, feed, raw, topic
 
 ANN = Author.person("ann")
@@ -375,6 +378,74 @@ def test_a_damaged_object_and_a_link_out_of_the_base_are_refused_by_name(board, 
     file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(BlackboardError, match="symbolic link"):
         StateCopy(service_at(new_url(), board), board).rebuild(now=NOON)
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_database_on_a_server_is_copied_to_a_bucket_and_restored(store: SizedStore, database: str, new_url) -> None:
+    board = store.holding({})
+    states = service_at(database, board)
+    acts = Acts(3, states)
+    for _ in range(30):
+        acts.act()
+        StateCopy(states, board, most_objects=8).write()
+    assert StateCopy(states, board).differences() == []
+    restored = service_at(new_url(), board)
+    StateCopy(restored, board).rebuild(now=acts.now)
+    assert acts.answers(restored) == acts.answers(states)
+
+
+def test_a_restored_base_shares_its_database_with_another_one(board, database: str, new_url) -> None:
+    states = service_at(new_url(), board)
+    slot = marked(states)
+    StateCopy(states, board).write()
+    other = Dependencies(Store(database), "file:///other/", declared())
+    for number in range(5):
+        other.published([Published(slot, str(number))], now=NOON)
+    follower = service_at(database, board)
+    assert not follower.answer(slot).complete
+
+    restored = service_at(database, board)
+    StateCopy(restored, board).rebuild(now=NOON)
+    follower.refresh()
+    for each in (restored, follower, service_at(database, board)):
+        assert (each.answer(slot), str(each.quality.state(slot))) == (states.answer(slot), "bad")
+    other.refresh()
+    assert (other.answer(slot).revision, str(other.quality.state(slot))) == (5, "unchecked")
+
+
+def test_a_process_that_is_killed_at_any_time_leaves_a_copy_that_the_next_one_completes(board, new_url) -> None:
+    url, root = new_url(), board.uri("")
+    chance = random.Random(1)
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, "-c", WRITER, url, root], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(chance.random() / 4)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        states = service_at(url, board)
+        StateCopy(states, board).write()
+        assert StateCopy(states, board).differences() == []
+    restored = service_at(new_url(), board)
+    StateCopy(restored, board).rebuild(now=NOON)
+    acts = Acts(0, restored)
+    assert acts.answers(restored) == acts.answers(states)
+
+
+WRITER = """
+import sys
+from feed_assets.blackboard.location import open_blackboard
+from feed_assets_tests.dependencies.test_state_copy import Acts, StateCopy, service_at
+board = open_blackboard(sys.argv[2])
+states = service_at(sys.argv[1], board)
+acts, copy = Acts(states.newest(), states), StateCopy(states, board, most_objects=5)
+while True:
+    acts.act()
+    copy.write()
+    print("done", flush=True)
+"""
 
 
 def test_there_is_nothing_to_restore_without_a_copy(board, new_url) -> None:
