@@ -273,15 +273,12 @@ class StateCopy:
         """The rows without those of old parts, and of slots that their hour stands for."""
         some = [*rows]
         clocks = {row.dataset: tables.ClockRow(*row.values).clock for row in some if row.table == "datasets"}
-        folded: set[Slot] = set()
-        for row in some:
-            if row.table == "slots" and json.loads(row.values[-1]).get("folded"):
-                folded.add(_slot(row))
+        folded = {_slot(row) for row in some if row.table == "slots" and _is_folded(row)}
 
         def is_kept(row: CopiedRow) -> bool:
             if row.table == "parts":
                 return tables.PartRow(*row.values).until >= clocks.get(row.dataset, 0)
-            return row.table != "slots" or self._around(_slot(row)) not in folded
+            return not folded or row.table != "slots" or self._around(_slot(row)) not in folded
 
         return [row for row in some if is_kept(row)]
 
@@ -305,6 +302,12 @@ def _forced_starts(connection: Any, base: str, after: int) -> Iterator[Event]:
 def _slot(row: CopiedRow) -> Slot:
     found = tables.SlotRow(*row.values)
     return Slot(row.dataset, found.member, Grain.named(found.grain), found.start)
+
+
+def _is_folded(row: CopiedRow) -> bool:
+    """Whether a slot stands for those in it, whose states are deleted. Most texts need not be parsed to see that."""
+    state = tables.SlotRow(*row.values).state
+    return '"folded":' in state and '"folded":0' not in state and json.loads(state)["folded"] > 0
 
 
 def _counts(rows: Iterable[CopiedRow], events: Mapping[int, Event]) -> dict[str, int]:
