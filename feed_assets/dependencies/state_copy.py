@@ -122,11 +122,12 @@ class StateCopy:
             written = CopyObject(store_id(connection), (done or 0) + 1, last, rows, events)
         if not rows and not events:
             return False
-        if done is None:
+        is_first = self._written % FOLD_EVERY == 0
+        if done is None or is_first:
             self._require_own(written.store)
         self._create(written)
         self._note(last)
-        if self._written % FOLD_EVERY == 0:
+        if is_first:
             self._fold()
         self._written += 1
         return True
@@ -216,14 +217,22 @@ class StateCopy:
             tables.save_copied(transaction.connection, kept.base, last)
 
     def _require_own(self, own: str) -> None:
-        """Raise StateCopyError if the copy is that of another database."""
-        entries = [*list_all(self.board, AREA)]
-        if entries and self._object(entries[-1].key).store != own:
-            raise StateCopyError(
-                f"{self.board.uri(AREA)} has the copy of another state database, which was lost or replaced, so "
-                f"nothing of {self.states.kept.store.url} is copied. To restore it, move the present database away and "
-                "call `feed-assets state rebuild`. To begin anew, delete the copy."
-            )
+        """Raise StateCopyError if the copy is that of another database, or of a later state of this one."""
+        keys = [each.key for each in list_all(self.board, AREA)]
+        if not keys:
+            return
+        newest, kept = self._object(keys[-1]), self.states.kept
+        with kept.store.reading() as connection:
+            last = newest_number(connection, LOG)
+        if newest.store == own and newest.last <= last:
+            return
+        what = "another state database, which was lost or replaced"
+        if newest.store == own:
+            what = f"event {newest.last:,}, and the state database ends at {last:,}, as an old backup does"
+        raise StateCopyError(
+            f"{self.board.uri(AREA)} has the copy of {what}, so nothing of {kept.store.url} is copied. To restore it, "
+            "move the present database away and call `feed-assets state rebuild`. To begin anew, delete the copy."
+        )
 
     def _fold(self) -> None:
         """Put the newest objects into one, if there are many: all up to one that is larger than these together."""

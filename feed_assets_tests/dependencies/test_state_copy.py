@@ -326,6 +326,43 @@ def test_another_database_leaves_the_copy_as_it_is_until_it_is_restored(board, n
     assert [each.id for each in other.quality.marks()] == ["other"]
 
 
+def test_an_old_backup_of_the_database_leaves_the_newer_copy_as_it_is(board, new_url, tmp_path: Path) -> None:
+    url = new_url()
+    states = service_at(url, board)
+    slot = marked(states)
+    StateCopy(states, board).write()
+    states.kept.store.close()
+    file = tmp_path / "state-0" / "state.db"
+    backup = file.read_bytes()
+    states.reopen([slot], reason="prices", now=NOON)
+    StateCopy(states, board).write()
+    before = objects(board)
+
+    states.kept.store.close()
+    file.unlink()
+    file.write_bytes(backup)
+    old = service_at(url, board)
+    old.published([Published(old.dataset("revenue/v1.0").slot(DAY), "1")], now=NOON)
+    with pytest.raises(StateCopyError, match=r"as an old backup does, so nothing of .* is copied"):
+        StateCopy(old, board).write()
+    assert "it is an old one" in StateCopy(old, board).differences()[0]
+    assert objects(board) == before
+
+
+def test_forced_starts_stay_on_record(board, new_url) -> None:
+    states = service_at(new_url(), board)
+    marked(states)
+    root = board.uri("")
+    for forced in ("ann", ""):
+        details = {"base": root, "flow": "f", "slot": "s", "number": 1, "forced": forced}
+        states.transact(lambda each, details=details: each.append("attempt started", NOON, details), now=NOON)
+    StateCopy(states, board).write()
+    restored = service_at(new_url(), board)
+    assert StateCopy(restored, board).rebuild(now=NOON).counts["forced starts"] == 1
+    (event,) = [each for each in restored.events(restored.newest() - 2) if each.kind == "attempt started"]
+    assert (event.at, event.details["forced"]) == (NOON, "ann")
+
+
 def test_subscribers_of_the_lost_database_are_told_to_look_at_the_answers(board, new_url) -> None:
     states = service_at(new_url(), board)
     marked(states)
