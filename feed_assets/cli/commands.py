@@ -48,6 +48,7 @@ OF_EVERY_PROJECT: Final[Mapping[str, LazyCommand]] = {
     "poll": _ours("poll", "Fetch new files from the places of partners, and land them."),
     "backfill": _ours("backfill", "Compute many days with one Spark."),
     "deps": _ours("deps", "What is complete and good, and what may therefore start."),
+    "state": _ours("state_command", "Check and restore what is known of slots, from its copy on storage.", "state"),
     "serve": _ours("serve", "A page on what is complete and what waits, and its API."),
     "explain": _ours("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
     "late": _ours("late", "What came late: days by source, growth, decision, last re-run."),

@@ -1,6 +1,7 @@
 """`feed-assets deps ...`: what is complete and good, and what may therefore start.
 
-Here: the commands. Not here: the answers (`operations.gate_answers`, `dependencies`), and serving them (`serve`).
+Here: looking, and marks. Not here: facts (`deps_reports`), answers (`operations.gate_answers`, `dependencies`), and
+serving them (`serve`).
 """
 
 from __future__ import annotations
@@ -13,23 +14,22 @@ import click
 
 from feed_assets.cli import deps_answers, deps_starts
 from feed_assets.cli.clock import DayParameter, OptionalDay, check_order
+from feed_assets.cli.deps_reports import COMMANDS
 from feed_assets.cli.feed_place import login_name
-from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.installation import load_installation
+from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, keep_copy, known
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.dependencies.marks import Author
 
 if TYPE_CHECKING:
-    from feed_assets.datasets.dataset import Dataset
     from feed_assets.dependencies.gate import Verdict
     from feed_assets.dependencies.marks import Mark, Signature
     from feed_assets.dependencies.quality_states import MarkPath
     from feed_assets.dependencies.service import Dependencies
-    from feed_assets.sensors.flows import Flows
 
 SHOWN_DAYS = 7
-NOTHING = "No asset of this project has a trigger: add trigger() to its metadata."
 COMPLETE_WHEN = {
     "assumed": "buffer is over",
     "published": "update in force",
@@ -44,9 +44,7 @@ def deps() -> None:
     """What is complete and good, and what may therefore start."""
 
 
-deps.add_command(deps_answers.questions)
-deps.add_command(deps_answers.answer)
-for each in deps_starts.COMMANDS:
+for each in (*COMMANDS, *deps_answers.COMMANDS, *deps_starts.COMMANDS):
     deps.add_command(each)
 
 
@@ -62,7 +60,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
     from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()
-    flows, states = _known(installation)
+    flows, states = known(installation)
     now = installation.settings.clock.now()
     verdict = explain_flow(installation.blackboard, flows, states, installation.sources, flow, partition, now=now)
     if as_json:
@@ -103,7 +101,7 @@ def datasets(*, as_json: bool) -> None:
     """List the datasets that flows with a trigger make and read, and when their slots count as complete."""
     from feed_assets.dependencies.http_answers import dataset_says  # noqa: PLC0415 - loads msgspec
 
-    flows, states = _known(load_installation())
+    flows, states = known(load_installation())
     found = [
         dataset_says(
             declared,
@@ -124,7 +122,7 @@ def datasets(*, as_json: bool) -> None:
 
 
 @deps.command()
-@click.argument("dataset")
+@click.argument("dataset", type=DatasetName())
 @click.argument("first", cls=OptionalDay, metavar="[FIRST]", required=False, type=DayParameter())
 @click.argument("last", cls=OptionalDay, metavar="[LAST]", required=False, type=DayParameter())
 @click.option("--grain", help="5min, 10min, hour, day, week, month or quarter. Default: the finest of the dataset.")
@@ -141,7 +139,7 @@ def slots(
     from feed_assets.dependencies.slot_listing import listed_slots  # noqa: PLC0415 - loads msgspec
 
     installation = load_installation()
-    _, states = _known(installation)
+    _, states = known(installation)
     today = installation.settings.clock.now().date()
     begin = first or today - timedelta(days=SHOWN_DAYS - 1)
     end = last or first or today
@@ -162,7 +160,8 @@ def slots(
                 each.revision,
                 each.accounted if each.accounted or each.expected is not None else None,
                 each.expected,
-                ", ".join(each.flags) or None,
+                ", ".join(f"waived: {'; '.join(each.waived)}" if flag == "waived" else flag for flag in each.flags)
+                or None,
                 each.why or None,
             )
             for each in found
@@ -175,7 +174,7 @@ def slots(
 @deps.command()
 @click.option("--after", type=click.IntRange(0), help="Show the events after this number. Default: the newest.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The most events.")
-@click.option("--dataset", help="Only the events of this dataset.")
+@click.option("--dataset", type=DatasetName(), metavar="DATASET", help="Only the events of this dataset.")
 @json_option
 def events(after: int | None, limit: int, dataset: str | None, *, as_json: bool) -> None:
     """Show what has changed: slots that were completed or reopened, and why.
@@ -184,7 +183,7 @@ def events(after: int | None, limit: int, dataset: str | None, *, as_json: bool)
     """
     from feed_assets.dependencies.slot_listing import listed_events  # noqa: PLC0415 - loads msgspec
 
-    _, states = _known(load_installation())
+    _, states = known(load_installation())
     found = listed_events(states, after, limit=limit, dataset=dataset)
     if as_json:
         _print_plain(found)
@@ -221,15 +220,6 @@ def _print_plain(found: object) -> None:
     from msgspec import to_builtins  # noqa: PLC0415 - loaded with the service only
 
     print_json(to_builtins(found))
-
-
-def _known(installation: Installation) -> tuple[Flows, Dependencies]:
-    from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - loads Dagster
-    from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
-
-    settings = installation.settings
-    flows = Flows.of(installation.feeds, installation.sources, settings.first_day)
-    return flows, flows.states(Store(settings.state), installation.blackboard)
 
 
 def _plain(verdict: Verdict, states: Dependencies) -> dict[str, object]:
@@ -269,7 +259,7 @@ def _plain_path(path: MarkPath) -> dict[str, object]:
 
 
 @deps.command()
-@click.argument("dataset")
+@click.argument("dataset", type=DatasetName())
 @click.argument("slot")
 @click.option("--reason", metavar="TEXT", required=True, help="Why it is bad, for those who read it later.")
 @click.option("--member", metavar="MEMBER", default=NO_MEMBER, help="Only this member, such as a source.")
@@ -284,10 +274,11 @@ def mark(dataset: str, slot: str, reason: str, member: str, by: str | None, evid
     the slot has no mark, and results that are computed from that have none.
     """
     installation = load_installation()
-    flows, states = _known(installation)
-    marked = _dataset(flows, states, dataset).slot(slot, member)
+    flows, states = known(installation)
+    marked = dataset_named(flows, states, dataset).slot(slot, member)
     author, now = Author.person(by or login_name()), installation.settings.clock.now()
     made = states.quality.mark(marked, reason=reason, author=author, evidence=evidence, now=now)
+    keep_copy(installation, states)
     if as_json:
         print_json(_plain_mark(made))
         return
@@ -302,9 +293,10 @@ def mark(dataset: str, slot: str, reason: str, member: str, by: str | None, evid
 def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
     """Take MARK back, and from all that was computed from its slot. Other marks stay; `deps marks` lists them."""
     installation = load_installation()
-    _, states = _known(installation)
+    _, states = known(installation)
     author, now = Author.person(by or login_name()), installation.settings.clock.now()
     gone = states.quality.unmark(mark_id, reason=reason, author=author, now=now)
+    keep_copy(installation, states)
     if as_json:
         print_json(_plain_mark(gone))
         return
@@ -312,12 +304,12 @@ def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
 
 
 @deps.command()
-@click.argument("dataset", required=False)
+@click.argument("dataset", required=False, type=DatasetName())
 @json_option
 def marks(dataset: str | None, *, as_json: bool) -> None:
     """List the marks that hold, oldest first; of DATASET only those that are set on it."""
-    flows, states = _known(load_installation())
-    name = _dataset(flows, states, dataset).name if dataset else None
+    flows, states = known(load_installation())
+    name = dataset_named(flows, states, dataset).name if dataset else None
     found = [each for each in states.quality.marks() if name in {None, each.on.slot.dataset}]
     if as_json:
         print_json([_plain_mark(each) for each in found])
@@ -339,13 +331,6 @@ def marks(dataset: str | None, *, as_json: bool) -> None:
         empty="No mark holds.",
         keep=("mark", "slot", "reason"),
     )
-
-
-def _dataset(flows: Flows, states: Dependencies, name: str) -> Dataset:
-    """A dataset by its name, or by that of its asset."""
-    if not states.datasets:
-        raise click.ClickException("No asset of this project has a trigger: add trigger() to its metadata.")
-    return states.dataset(next((place for place, node in flows.feeds.feeds.items() if node.name == name), name))
 
 
 def _plain_mark(mark: Mark) -> dict[str, object]:

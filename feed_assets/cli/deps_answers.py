@@ -5,19 +5,13 @@ Here: the commands. Not here: when a flow asks (`dependencies.gate`), and the re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import load_installation
+from feed_assets.cli.known_datasets import known
 from feed_assets.cli.output import json_option, print_json, print_table, print_text
 from feed_assets.datasets.slots import start_text
-
-if TYPE_CHECKING:
-    from feed_assets.cli.installation import Installation
-    from feed_assets.dependencies.service import Dependencies
-    from feed_assets.sensors.flows import Flows
 
 REPLIES = ("rerun", "keep")
 """The names of `dependencies.gate.Reply`, which takes long to load."""
@@ -32,7 +26,7 @@ def questions(*, as_json: bool) -> None:
     """
     from feed_assets.dependencies.questions import Questions  # noqa: PLC0415 - loads the database
 
-    _, states = _known(load_installation())
+    _, states = known(load_installation())
     states.refresh()
     found = Questions(states).open()
     if as_json:
@@ -71,7 +65,7 @@ def answer(
     from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()
-    flows, states = _known(installation)
+    flows, states = known(installation)
     states.refresh()
     now, sources = installation.settings.clock.now(), installation.sources
     verdict = explain_flow(installation.blackboard, flows, states, sources, flow, partition, now=now)
@@ -84,10 +78,4 @@ def answer(
     print_text(f"{verdict.case.flow} {partition} {then}, {'as answered' if new else 'as answered before'} by {name}.")
 
 
-def _known(installation: Installation) -> tuple[Flows, Dependencies]:
-    from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - loads Dagster
-    from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
-
-    settings = installation.settings
-    flows = Flows.of(installation.feeds, installation.sources, settings.first_day)
-    return flows, flows.states(Store(settings.state), installation.blackboard)
+COMMANDS = (questions, answer)

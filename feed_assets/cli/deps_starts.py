@@ -12,6 +12,7 @@ import click
 
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.known_datasets import known
 from feed_assets.cli.output import json_option, print_json, print_table, print_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def start(flow: str, partition: str, reason: str, by: str | None, *, as_json: bo
     It is refused while another attempt lives. It publishes anew, also if its inputs have a result.
     """
     installation = load_installation()
-    flows = _flows(installation)
+    flows, _ = known(installation)
     feed = _feed(flows, flow, partition)
     made = _attempts(installation).ask(feed, partition, by=by or login_name(), reason=reason)
     if as_json:
@@ -52,7 +53,7 @@ def start(flow: str, partition: str, reason: str, by: str | None, *, as_json: bo
 def attempts(flow: str, partition: str, *, as_json: bool) -> None:
     """List the attempts at PARTITION of FLOW, oldest first: why each was requested, its run, and how it ended."""
     installation = load_installation()
-    found = _attempts(installation).of(_feed(_flows(installation), flow, partition), partition)
+    found = _attempts(installation).of(_feed(known(installation)[0], flow, partition), partition)
     if as_json:
         print_json([_plain(each) for each in found])
         return
@@ -86,7 +87,7 @@ def pause(flow: str, reason: str, by: str | None, *, as_json: bool) -> None:
     Nothing is lost: what may start is computed from what is there. `trigger(catch_up=...)` says what starts then.
     """
     installation = load_installation()
-    made = _pauses(installation).pause(_feed(_flows(installation), flow), by=by or login_name(), reason=reason)
+    made = _pauses(installation).pause(_feed(known(installation)[0], flow), by=by or login_name(), reason=reason)
     _say(made, f"{flow} is {made.sentence}.", as_json=as_json)
 
 
@@ -97,7 +98,7 @@ def pause(flow: str, reason: str, by: str | None, *, as_json: bool) -> None:
 def resume(flow: str, by: str | None, *, as_json: bool) -> None:
     """End the pause of FLOW."""
     installation = load_installation()
-    ended = _pauses(installation).resume(_feed(_flows(installation), flow), by=by or login_name())
+    ended = _pauses(installation).resume(_feed(known(installation)[0], flow), by=by or login_name())
     if ended is None:
         raise click.ClickException(f"{flow} is not paused. `feed-assets deps flows` lists the flows that are.")
     _say(ended, f"{flow} goes on. It was {ended.sentence}.", as_json=as_json)
@@ -108,7 +109,7 @@ def resume(flow: str, by: str | None, *, as_json: bool) -> None:
 def list_flows(*, as_json: bool) -> None:
     """List the flows, what their triggers say, what of them is under way, and which are paused."""
     installation = load_installation()
-    flows, pauses = _flows(installation), _pauses(installation).all()
+    flows, pauses = known(installation)[0], _pauses(installation).all()
     alive = [each.flow for each in _attempts(installation).alive()]
     rows = [
         (
@@ -133,12 +134,6 @@ def list_flows(*, as_json: bool) -> None:
 
 
 COMMANDS = (start, attempts, pause, resume, list_flows)
-
-
-def _flows(installation: Installation) -> Flows:
-    from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - loads Dagster
-
-    return Flows.of(installation.feeds, installation.sources, installation.settings.first_day)
 
 
 def _feed(flows: Flows, name: str, partition: str | None = None) -> str:

@@ -54,6 +54,7 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
+    from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - as above
     from feed_assets.operations.flow_answers import ProjectFlows  # noqa: PLC0415 - loads Dagster
     from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - as above
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
@@ -86,7 +87,8 @@ def serve(
     clock = settings.clock.now
     with _instance(settings.base) as instance:
         answers = ProjectFlows(load, states, installation.blackboard, installation.sources, clock, instance)
-        run(store, installation.blackboard.uri(""), states, answers, listening, now=clock, ready=ready, tls=tls)
+        base, copy = installation.blackboard.uri(""), StateCopy(states, installation.blackboard)
+        run(store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy)
     say("Stopped.")
 
 

@@ -128,7 +128,7 @@ def _missing(states: SlotStates, slot: Slot) -> Iterator[Slot]:
 
 def _waivers(states: SlotStates, slot: Slot) -> Iterator[str]:
     """The reasons of the waivers that have a base slot of a slot, and still hold."""
-    for waiver in states.waivers.values():
+    for waiver in sorted(states.waivers.values(), key=lambda each: (each.at, each.id)):
         if not waiver.over and any(_meet(states.windows, slot, each) for each in waiver.slots):
             yield f"{waiver.reason} ({waiver.id})"
 

@@ -21,6 +21,10 @@ class RefusedFactError(DependencyError):
     """A fact contradicts what is known, or cannot be true."""
 
 
+class StateCopyError(DependencyError):
+    """The copy of the state on the blackboard cannot be written, read or restored."""
+
+
 class EventsGoneError(DependencyError):
     """The events after a cursor are deleted. `newest` is the number to go on from, after a look at the answers."""
 

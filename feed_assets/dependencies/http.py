@@ -38,6 +38,7 @@ from feed_assets.dependencies.http_answers import (
     time_says,
     verdict_says,
 )
+from feed_assets.dependencies.http_marks import marking
 from feed_assets.dependencies.http_questions import asking
 from feed_assets.dependencies.http_reports import Reports, reporting
 from feed_assets.dependencies.http_requests import GONE, MOST_EVENTS, REFUSALS, Parameter, Query, described, refusing
@@ -69,6 +70,7 @@ def operations(api: DependencyApi) -> list[Operation]:
         *reporting(reports),
         *asking(reports),
         *starting(reports),
+        *marking(reports),
     ]
 
 

@@ -11,7 +11,7 @@ from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import start_text
 from feed_assets.dependencies.answers import Answer
 from feed_assets.dependencies.gate import Verdict
-from feed_assets.dependencies.marks import QualityState
+from feed_assets.dependencies.marks import Backfill, Mark, QualityState, Signature
 from feed_assets.dependencies.quality_states import MarkPath
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.slot_calendar import Calendar
@@ -192,6 +192,48 @@ class MarkSays(msgspec.Struct, frozen=True):
     how: str
 
 
+class SignatureSays(msgspec.Struct, frozen=True):
+    """Who did something, when, and why."""
+
+    by: str
+    at: str
+    reason: str
+
+
+class KnownMarkSays(msgspec.Struct, frozen=True):
+    """A mark: this revision of this slot is bad. `present` is the slot's present revision."""
+
+    id: str
+    slot: str
+    revision: int
+    present: int
+    reason: str
+    evidence: str
+    by: str
+    at: str
+    removed: SignatureSays | None
+
+
+class MarksSay(msgspec.Struct, frozen=True):
+    """Marks, oldest first."""
+
+    marks: list[KnownMarkSays]
+
+
+class BackfillSays(msgspec.Struct, frozen=True):
+    """An open backfill: somebody makes these slots again."""
+
+    id: str
+    slots: list[str]
+    opened: SignatureSays
+
+
+class BackfillsSay(msgspec.Struct, frozen=True):
+    """The open backfills, oldest first."""
+
+    backfills: list[BackfillSays]
+
+
 class DetailsSay(msgspec.Struct, frozen=True):
     """Everything about a slot. `flow` and `partition` name the flow that makes it, for `explain`.
 
@@ -215,6 +257,26 @@ def mark_says(path: MarkPath) -> MarkSays:
     mark = path.mark
     at = moment_of(mark.signature.at).isoformat()
     return MarkSays(mark.id, mark.reason, str(mark.author), at, str(mark.on.slot), str(path))
+
+
+def known_mark_says(mark: Mark, present: int) -> KnownMarkSays:
+    """A mark and its slot's present revision, as the API says them."""
+    said = signature_says(mark.signature)
+    removed = signature_says(mark.removal) if mark.removal else None
+    on = mark.on
+    return KnownMarkSays(
+        mark.id, str(on.slot), on.revision, present, said.reason, mark.evidence, said.by, said.at, removed
+    )
+
+
+def signature_says(signature: Signature) -> SignatureSays:
+    """Who did something, as the API says it."""
+    return SignatureSays(str(signature.author), moment_of(signature.at).isoformat(), signature.reason)
+
+
+def backfill_says(backfill: Backfill) -> BackfillSays:
+    """An open backfill, as the API says it."""
+    return BackfillSays(backfill.id, [*map(str, backfill.slots)], signature_says(backfill.opened))
 
 
 def dataset_says(declared: Declared, *, flow: str | None, reads: Iterable[str]) -> DatasetSays:

@@ -17,9 +17,10 @@ from feed_assets.datasets.slots import start_text
 from feed_assets.dependencies.dependency_api import ROOT
 from feed_assets.dependencies.facts import Status
 from feed_assets.dependencies.gate import Reply
+from feed_assets.dependencies.given import Text
 from feed_assets.dependencies.http_access import Verb
 from feed_assets.dependencies.http_answers import time_says
-from feed_assets.dependencies.http_reports import OutcomeSays, Reports, Text, post
+from feed_assets.dependencies.http_reports import OutcomeSays, Reports, one_operation
 from feed_assets.dependencies.http_requests import REFUSALS, Query, described, refusing
 from feed_assets.dependencies.questions import Question, Questions
 from feed_assets.serving.answers import json_answer
@@ -94,7 +95,7 @@ def asking(reports: Reports) -> list[Operation]:
     answers = {200: Says("The questions.", QuestionsSay), **REFUSALS}
     return [
         Operation("GET", f"{ROOT}/questions", refusing(questions), answers, described(())),
-        post("/questions/answer", answer, AnswerGiven),
+        one_operation("/questions/answer", answer, AnswerGiven),
     ]
 
 

@@ -9,24 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Annotated, Any, Final, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import Grain
-from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.dependency_api import ROOT, DependencyApi
 from feed_assets.dependencies.errors import DependencyError, RefusedFactError
-from feed_assets.dependencies.facts import Ends, Number, Outcome, Part, Status
+from feed_assets.dependencies.facts import Ends, Number, Outcome, Status
+from feed_assets.dependencies.given import (
+    EndsGiven,
+    GivenFacts,
+    NumberGiven,
+    PartGiven,
+    ReleaseGiven,
+    ReopenGiven,
+    ReplaceGiven,
+    WaiverEnded,
+    WaiverGiven,
+)
 from feed_assets.dependencies.http_access import Caller, Verb
 from feed_assets.dependencies.http_requests import REFUSALS, described, refusing
+from feed_assets.dependencies.marks import QualityError
 from feed_assets.serving.answers import CLOSE, Problem, json_answer
 from feed_assets.serving.bodies import BodyLimits, read_body
 from feed_assets.serving.content import Content, MediaTypes, UnsupportedError
@@ -34,101 +43,19 @@ from feed_assets.serving.documents import Endpoint, Operation, Says
 from feed_assets.serving.grants import ALL
 from feed_assets.serving.holding import HeldBytes
 
+REFUSED: Final = (DependencyError, DatasetError, QualityError)
+"""What the service raises for a fact or command that cannot be taken."""
 MOST_ITEMS: Final = 1_000
 LIMITS: Final = BodyLimits(sent_bytes=4 * 1024**2, unpacked_bytes=16 * 1024**2, seconds=30.0)
 HELD_BYTES: Final = 128 * 1024**2
 TYPES: Final = MediaTypes(frozenset({"application/json"}), described="application/json in UTF-8")
 
-Count = Annotated[int, Meta(ge=0, le=2**53)]
-Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Reason = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")]
-
-
-class SlotGiven(msgspec.Struct, forbid_unknown_fields=True):
-    """A slot by its words. Without `grain`, the form of `start` says it, or it is the base grain."""
-
-    dataset: Text
-    start: Text
-    member: Text = NO_MEMBER
-    grain: Text | None = None
-
-
-class PartGiven(msgspec.Struct, forbid_unknown_fields=True):
-    """An object that was put. `records` has the records for the start of each base slot; they landed, were quarantined,
-    or dropped as duplicates. `ranges` are half-open ranges of positions of a `stream`. See `facts.Part`.
-    """  # noqa: D205
-
-    dataset: Text
-    id: Text
-    object: Text
-    records: dict[Text, Count]
-    member: Text = NO_MEMBER
-    stream: Text = ""
-    ranges: list[tuple[Count, Count]] = []
-    generation: Text = ""
-    writer: Text = ""
-    epoch: Count = 0
-
-
-class NumberGiven(SlotGiven, forbid_unknown_fields=True, kw_only=True):
-    """How many records a witness has counted for a base slot. A higher `version` replaces a lower one."""
-
-    witness: Text
-    records: Count
-    final: bool = True
-    version: Count = 0
-
-
-class EndsGiven(SlotGiven, forbid_unknown_fields=True, kw_only=True):
-    """The end positions of all streams of a member, taken at a time after the slot's end and its grace."""
-
-    ends: dict[Text, Count]
-    taken: datetime
-    begins: dict[Text, Count] = {}
-
-
-class ReopenGiven(SlotGiven, forbid_unknown_fields=True, kw_only=True):
-    """A slot whose `revision` is to be over. At another revision nothing happens, so it may be sent again.
-
-    With `hold`, a backfill is open: the slot stays incomplete until it is released.
-    """
-
-    revision: Count
-    reason: Reason
-    hold: bool = False
-
-
-class ReleaseGiven(SlotGiven, forbid_unknown_fields=True, kw_only=True):
-    """A slot whose backfill is over. `equal_to`: it was abandoned, or found the content that was there."""
-
-    equal_to: bool = False
-
-
-class WaiverGiven(SlotGiven, forbid_unknown_fields=True, kw_only=True):
-    """A slot that need not be complete. Every later answer repeats the reason."""
-
-    reason: Reason
-
-
-class WaiverEnded(msgspec.Struct, forbid_unknown_fields=True):
-    """A waiver, by its id, that is taken back."""
-
-    id: Text
-    reason: Reason
-
-
-class ReplaceGiven(msgspec.Struct, forbid_unknown_fields=True):
-    """Parts that take the place of others, in one act. `equal_to`: their content is the same."""
-
-    dataset: Text
-    old: list[Text]
-    new: list[PartGiven]
-    member: Text = NO_MEMBER
-    equal_to: bool = False
-
 
 class OutcomeSays(msgspec.Struct, frozen=True):
-    """What became of an item: `accepted`, `known` already, or `refused`, with the reason. `id`: that of a waiver."""
+    """What became of an item: `accepted`, `known` already, or `refused`, with the reason.
+
+    `id` is that of a waiver, a mark or a backfill.
+    """
 
     status: str
     message: str = ""
@@ -151,8 +78,12 @@ class Reports:
     """Takes facts. One change at a time: a check and what follows from it belong together."""
 
     api: DependencyApi
+    given: GivenFacts = field(init=False)
     held: HeldBytes = field(default_factory=lambda: HeldBytes(HELD_BYTES))
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.given = GivenFacts(self.api.states.datasets, listed_by=f"{ROOT}/datasets")
 
     async def batch(
         self,
@@ -161,6 +92,8 @@ class Reports:
         verb: Verb,
         fact: Callable[[Caller, _Item], _Fact],
         take: Callable[[Sequence[_Fact]], Sequence[Outcome | OutcomeSays]],
+        *,
+        dataset: Callable[[_Item], str] = attrgetter("dataset"),
     ) -> Response:
         """Take the items of a JSON array. Those that make no sense, or that the token does not allow, are refused."""
         caller = self.api.access.caller(request)
@@ -174,10 +107,10 @@ class Reports:
         for number, raw in enumerate(_divided(body)):
             try:
                 item = decode(raw)
-                if not caller.may(verb, dataset := item.dataset):  # type: ignore[attr-defined]
-                    raise RefusedFactError(f"this token does not {verb} {dataset!r}.")
+                if not caller.may(verb, name := dataset(item)):
+                    raise RefusedFactError(f"this token does not {verb} {name!r}.")
                 facts[number] = fact(caller, item)
-            except (msgspec.MsgspecError, DependencyError, DatasetError, UnicodeDecodeError, RecursionError) as error:
+            except (msgspec.MsgspecError, *REFUSED, UnicodeDecodeError, RecursionError) as error:
                 outcomes[number] = Outcome(Status.REFUSED, str(error))
         if facts:
             taken = await self.change(lambda: take(list(facts.values())))
@@ -207,31 +140,17 @@ class Reports:
         with self.held.of_a_request() as hold:
             return await read_body(request, LIMITS, hold, is_packed=content.is_packed)
 
-    def slot(self, given: SlotGiven) -> Slot:
-        """The slot that an item names. Raises DependencyError, DatasetError."""
-        dataset = self.api.declared(given.dataset).dataset
-        if given.grain is not None:
-            return dataset.slot(given.start, given.member, Grain.named(given.grain))
-        return dataset.slot(given.start, given.member, dataset.base if ":" in given.start else None)
 
-    def part(self, given: PartGiven) -> Part:
-        """The part of an item. Raises DependencyError, DatasetError."""
-        dataset = self.api.declared(given.dataset).dataset
-        starts = {dataset.slot(each, given.member, dataset.base).start: each for each in given.records}
-        if len(starts) < len(given.records):
-            raise RefusedFactError(f"part {given.id}: two texts name one slot; add their records.")
-        return Part(
-            given.dataset,
-            given.member,
-            given.id,
-            given.object,
-            given.stream,
-            tuple(given.ranges),
-            {start: given.records[text] for start, text in starts.items()},
-            given.generation,
-            given.writer,
-            given.epoch,
-        )
+def one_by_one(all_: Sequence[_Fact], take: Callable[[_Fact], Outcome | OutcomeSays]) -> list[OutcomeSays]:
+    """The outcome of each command, in a transaction of its own."""
+
+    def outcome(each: _Fact) -> Outcome | OutcomeSays:
+        try:
+            return take(each)
+        except REFUSED as error:
+            return Outcome(Status.REFUSED, str(error))
+
+    return [_said(outcome(each)) for each in all_]
 
 
 def reporting(reports: Reports) -> list[Operation]:
@@ -248,7 +167,7 @@ def _of_parts(reports: Reports) -> list[Operation]:
             request,
             PartGiven,
             Verb.REPORT,
-            lambda _, each: reports.part(each),
+            lambda _, each: reports.given.part(each),
             lambda all_: states.report(all_, now=now()),
         )
 
@@ -256,13 +175,13 @@ def _of_parts(reports: Reports) -> list[Operation]:
         """Retract parts and count new ones in their place, in one transaction. Sent again, it changes nothing."""
         caller, given = await reports.one(request, ReplaceGiven)
         caller.require(Verb.REPORT, given.dataset)
-        new = [reports.part(each) for each in given.new]
+        new = [reports.given.part(each) for each in given.new]
         await reports.change(
             lambda: states.replace(given.dataset, given.member, given.old, new, now=now(), equal_to=given.equal_to)
         )
         return json_answer(200, OutcomeSays(Status.ACCEPTED))
 
-    return [_batch("/parts", parts, PartGiven), post("/parts/replace", replace, ReplaceGiven)]
+    return [batch_operation("/parts", parts, PartGiven), one_operation("/parts/replace", replace, ReplaceGiven)]
 
 
 def _of_numbers(reports: Reports) -> list[Operation]:
@@ -272,7 +191,7 @@ def _of_numbers(reports: Reports) -> list[Operation]:
         """Say how many records base slots have at the source. Each number is answered on its own."""
 
         def fact(_: Caller, each: NumberGiven) -> Number:
-            return Number(each.witness, reports.slot(each), each.records, each.final, each.version)
+            return reports.given.number(each)
 
         return await reports.batch(request, NumberGiven, Verb.EXPECT, fact, lambda all_: states.expect(all_, now=now()))
 
@@ -280,13 +199,11 @@ def _of_numbers(reports: Reports) -> list[Operation]:
         """Say the end positions of streams after a slot, for datasets with the basis `covered`."""
 
         def fact(_: Caller, each: EndsGiven) -> Ends:
-            if each.taken.tzinfo is None:
-                raise RefusedFactError(f"taken is {each.taken}, without an offset: add Z for UTC.")
-            return Ends(reports.slot(each), each.ends, each.taken, each.begins)
+            return reports.given.ends(each)
 
         return await reports.batch(request, EndsGiven, Verb.EXPECT, fact, lambda all_: states.expect(all_, now=now()))
 
-    return [_batch("/numbers", numbers, NumberGiven), _batch("/ends", ends, EndsGiven)]
+    return [batch_operation("/numbers", numbers, NumberGiven), batch_operation("/ends", ends, EndsGiven)]
 
 
 def _of_persons(reports: Reports) -> list[Operation]:
@@ -296,11 +213,11 @@ def _of_persons(reports: Reports) -> list[Operation]:
         """Begin new revisions of slots, as one act for each slot, because something was wrong with the present ones."""
 
         def fact(caller: Caller, each: ReopenGiven) -> tuple[Slot, int, str, bool]:
-            return reports.slot(each), each.revision, _signed(each.reason, caller), each.hold
+            return reports.given.slot(each), each.revision, signed(each.reason, caller), each.hold
 
-        def take(all_: Sequence[tuple[Slot, int, str, bool]]) -> list[Outcome]:
+        def take(all_: Sequence[tuple[Slot, int, str, bool]]) -> list[OutcomeSays]:
             states.refresh()
-            return [one(*each) for each in all_]
+            return one_by_one(all_, lambda each: one(*each))
 
         def one(slot: Slot, revision: int, reason: str, hold: bool) -> Outcome:  # noqa: FBT001 - a value of a tuple
             answer = states.answer(slot)
@@ -316,16 +233,19 @@ def _of_persons(reports: Reports) -> list[Operation]:
     async def release(request: Request) -> Response:
         """End backfills that `reopen` has opened with `hold`."""
 
-        def take(all_: Sequence[tuple[Slot, bool]]) -> list[Outcome]:
-            for slot, equal in all_:
-                states.release([slot], now=now(), equal_to=equal)
-            return [Outcome(Status.ACCEPTED)] * len(all_)
+        def one(slot: Slot, equal: bool) -> Outcome:  # noqa: FBT001 - a value of a tuple
+            states.release([slot], now=now(), equal_to=equal)
+            return Outcome(Status.ACCEPTED)
 
         return await reports.batch(
-            request, ReleaseGiven, Verb.MARK, lambda _, each: (reports.slot(each), each.equal_to), take
+            request,
+            ReleaseGiven,
+            Verb.MARK,
+            lambda _, each: (reports.given.slot(each), each.equal_to),
+            lambda all_: one_by_one(all_, lambda each: one(*each)),
         )
 
-    return [_batch("/reopen", reopen, ReopenGiven), _batch("/release", release, ReleaseGiven)]
+    return [batch_operation("/reopen", reopen, ReopenGiven), batch_operation("/release", release, ReleaseGiven)]
 
 
 def _of_waivers(reports: Reports) -> list[Operation]:
@@ -335,11 +255,11 @@ def _of_waivers(reports: Reports) -> list[Operation]:
         """Say that slots need not be complete. The same reason for the same slot again is the same waiver."""
 
         def fact(caller: Caller, each: WaiverGiven) -> tuple[Slot, str, str]:
-            return reports.slot(each), each.reason, caller.name or "local"
+            return reports.given.slot(each), each.reason, caller.name or "local"
 
         def take(all_: Sequence[tuple[Slot, str, str]]) -> list[OutcomeSays]:
             states.refresh()
-            return [one(*each) for each in all_]
+            return one_by_one(all_, lambda each: one(*each))
 
         def one(slot: Slot, reason: str, by: str) -> OutcomeSays:
             for known in states.answer(slot).waived:
@@ -359,10 +279,11 @@ def _of_waivers(reports: Reports) -> list[Operation]:
         )
         return json_answer(200, OutcomeSays(Status.ACCEPTED))
 
-    return [_batch("/waivers", waive, WaiverGiven), post("/waivers/end", unwaive, WaiverEnded)]
+    return [batch_operation("/waivers", waive, WaiverGiven), one_operation("/waivers/end", unwaive, WaiverEnded)]
 
 
-def _signed(reason: str, caller: Caller) -> str:
+def signed(reason: str, caller: Caller) -> str:
+    """A reason with the name of the token's owner."""
     return f"{reason} ({caller.name})" if caller.name else reason
 
 
@@ -389,13 +310,14 @@ _MORE_REFUSALS: Final = {
 }
 
 
-def _batch(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
+def batch_operation(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
+    """An operation that takes an array, as the API's document has it."""
     body = {"type": "array", "items": _schema(item), "maxItems": MOST_ITEMS}
     return _post(path, endpoint, body, OutcomesSay, "An outcome for each item.")
 
 
-def post(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
-    """An operation that takes one object."""
+def one_operation(path: str, endpoint: Endpoint, item: type[Any]) -> Operation:
+    """An operation that takes one object, as the API's document has it."""
     return _post(path, endpoint, _schema(item), OutcomeSays, "It is done, or was done before.")
 
 

@@ -26,6 +26,7 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, UnknownDatasetError, UnknownFlowError
 from feed_assets.dependencies.http_answers import Gone
+from feed_assets.dependencies.marks import QualityError
 from feed_assets.dependencies.rules import Declared
 from feed_assets.serving.answers import Problem, json_answer, retry_later
 from feed_assets.serving.documents import Endpoint, Says
@@ -49,6 +50,7 @@ _DESCRIBED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "to": ({**_TEXT, "format": "date"}, "the last batch date; by default the first"),
     "flow": (_TEXT, "an asset with a trigger, or the location of its feed"),
     "partition": (_TEXT, "the partition as Dagster names it"),
+    "removed": ({"type": "boolean"}, "whether to list removed marks, too: `true` or `false`"),
     "after": ({"type": "integer"}, "the number after which the events begin; without it, no event, but where to begin"),
     "limit": ({"type": "integer", "maximum": MOST_EVENTS}, "the most events of the answer"),
     "wait": ({"type": "number", "maximum": MOST_SECONDS}, "the seconds in which the answer waits for an event"),
@@ -133,6 +135,13 @@ class Query:
             raise _refused(f"{name} is {text!r}: give seconds from 0 to {MOST_SECONDS}.")
         return found
 
+    def flag(self, name: str) -> bool:
+        """Whether a parameter is `true`."""
+        found = self.optional(name) or "false"
+        if found not in {"true", "false"}:
+            raise _refused(f"{name} is {found!r}: give true or false.")
+        return found == "true"
+
     def days(self) -> tuple[int, int]:
         """The parameters `from` and `to`, in days since 1970-01-01. Raises CalendarError."""
         first = self.text("from")
@@ -161,7 +170,7 @@ def refusing(endpoint: Endpoint) -> Endpoint:
             return json_answer(410, Gone(str(error), error.newest))
         except (UnknownDatasetError, UnknownFlowError) as error:
             raise HTTPException(404, str(error)) from None
-        except (DatasetError, DependencyError) as error:
+        except (DatasetError, DependencyError, QualityError) as error:
             raise _refused(str(error)) from None
         except (StoreError, BlackboardError) as error:
             raise retry_later(503, str(error), 5) from None

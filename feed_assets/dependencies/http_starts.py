@@ -17,9 +17,10 @@ from starlette.responses import Response
 from feed_assets.datasets.instants import instant_of
 from feed_assets.dependencies.dependency_api import ROOT
 from feed_assets.dependencies.facts import Status
+from feed_assets.dependencies.given import Text
 from feed_assets.dependencies.http_access import Verb
 from feed_assets.dependencies.http_answers import time_says
-from feed_assets.dependencies.http_reports import OutcomeSays, Reports, Text, post
+from feed_assets.dependencies.http_reports import OutcomeSays, Reports, one_operation
 from feed_assets.dependencies.http_requests import REFUSALS, Parameter, Query, described, refusing
 from feed_assets.serving.answers import json_answer
 from feed_assets.serving.documents import Operation, Says
@@ -132,9 +133,9 @@ def starting(reports: Reports) -> list[Operation]:
     answers = {200: Says("The attempts.", AttemptsSay), **REFUSALS}
     return [
         Operation("GET", f"{ROOT}/attempts", refusing(attempts), answers, described(_FLOW)),
-        post("/starts", start, StartGiven),
-        post("/flows/pause", pause, PauseGiven),
-        post("/flows/resume", resume, ResumeGiven),
+        one_operation("/starts", start, StartGiven),
+        one_operation("/flows/pause", pause, PauseGiven),
+        one_operation("/flows/resume", resume, ResumeGiven),
     ]
 
 

@@ -39,6 +39,8 @@ NOTED: Final = "noted"
 """The kind of an event that tells only that facts of a dataset changed."""
 FOLDED: Final = "folded"
 """The kind of an event that tells that states of old slots were deleted."""
+RESTORED: Final = "restored"
+"""The kind of an event that tells that a dataset's states were restored in a new database."""
 _AT_ONCE: Final = 1000
 
 Record = Callable[[Transaction], None]
@@ -92,6 +94,11 @@ class Acts:
         for dataset, names in wanted.items():
             for row in tables.read_parts(self.connection, (self.kept.base, dataset), [*names]):
                 self.known_parts[dataset, row.member, row.part] = rows.part_of(row)
+
+    @property
+    def datasets_of_parts(self) -> set[str]:
+        """The datasets that have parts to save."""
+        return {dataset for dataset, _, _ in self.parts}
 
     def parts_of(self, dataset: str, member: str) -> list[StoredPart]:
         """The parts of a member that still count."""
@@ -250,7 +257,8 @@ class KeptStates:
         """Save the changes and their events. Returns the number of the newest event."""
         events: list[NewEvent] = []
         firsts: dict[str, int] = {}
-        for name, act in acts.news.items():
+        saved = {name: act for name, act in acts.acts.items() if act.is_news or name in acts.datasets_of_parts}
+        for name, act in saved.items():
             firsts[name] = len(events)
             at = max(now, moment_of(act.clock))
             where = {"base": self.base, "dataset": name}
@@ -259,7 +267,7 @@ class KeptStates:
             events += found or [NewEvent(NOTED, at, where)]
         numbers = transaction.append_many(events)
         connection = transaction.connection
-        for name, act in acts.news.items():
+        for name, act in saved.items():
             key, number = (self.base, name), numbers[firsts[name]]
             acts.numbers[name] = number
             row = tables.ClockRow(act.clock, rows.declaration_text(act.windows))
@@ -267,9 +275,11 @@ class KeptStates:
             tables.save_slots(connection, key, [rows.row_of(*each) for each in act.states.items()], number)
             tables.save_streams(connection, key, [rows.stream_row(*each) for each in act.streams.items()], number)
             tables.save_waivers(connection, key, [rows.waiver_row(each) for each in act.waivers.values()], number)
-        for name in {dataset for dataset, _, _ in acts.parts}:
+        for name in acts.datasets_of_parts:
             stored = [part for (dataset, _, _), part in acts.parts.items() if dataset == name]
-            tables.save_parts(connection, (self.base, name), [rows.part_row(each) for each in stored])
+            tables.save_parts(
+                connection, (self.base, name), [rows.part_row(each) for each in stored], acts.numbers[name]
+            )
         return numbers[-1] if events else self._cursor
 
     def _change_quality(self, transaction: Transaction, acts: Acts, now: datetime, newest: int) -> int:
@@ -327,7 +337,7 @@ class KeptStates:
                 # Attempts are in this log, too: they concern no dataset.
                 ours = [each for each in read if each.details.get("base") == self.base and "dataset" in each.details]
                 names |= {each.details["dataset"] for each in ours}
-                for name in {each.details["dataset"] for each in ours if each.kind == FOLDED}:
+                for name in {each.details["dataset"] for each in ours if each.kind in {FOLDED, RESTORED}}:
                     self._states.pop(name, None)
             if len(read) < _AT_ONCE:
                 break

@@ -354,10 +354,13 @@ class SlotQuality:
             raise QualityError(f"No backfill has the id {backfill_id}. List the open backfills first.")
         return found
 
+    def backfills(self) -> list[Backfill]:
+        """All backfills, oldest first."""
+        return sorted(self._backfills.values(), key=lambda each: (each.opened.at, each.id))
+
     def open_backfills(self) -> list[Backfill]:
         """The backfills that are open, oldest first."""
-        found = (each for each in self._backfills.values() if each.closed is None)
-        return sorted(found, key=lambda each: (each.opened.at, each.id))
+        return [each for each in self.backfills() if each.closed is None]
 
     # Facts in memory
 

@@ -62,14 +62,14 @@ class QualityService:
             return quality.mark(Mark(id_, on, signature, evidence))
 
         self._change(slot, now, command)
-        return self._mark(id_)
+        return self.known_mark(id_)
 
     def unmark(self, mark_id: str, *, reason: str, author: Author, now: datetime) -> Mark:
         """Remove a mark, on record. A check removes its own marks; people remove the marks of people."""
         removal = Signature(author, instant_of(now), reason)
         self._kept.refresh()
-        self._change(self._mark(mark_id).on.slot, now, lambda quality: quality.unmark(mark_id, removal))
-        return self._mark(mark_id)
+        self._change(self.known_mark(mark_id).on.slot, now, lambda quality: quality.unmark(mark_id, removal))
+        return self.known_mark(mark_id)
 
     def checked(self, slot: Slot, check: str, *, passed: bool, now: datetime, revision: int | None = None) -> None:
         """Take the result of a check. If it passes, its own marks on the revision go; a failure is no mark yet."""
@@ -102,10 +102,20 @@ class QualityService:
         with self._kept.quality() as quality:
             return quality.marks(removed=removed)
 
+    def known_mark(self, mark_id: str) -> Mark:
+        """A mark by its id, also if it is removed."""
+        with self._kept.quality() as quality:
+            return quality.known_mark(mark_id)
+
     def backfill(self, backfill_id: str) -> Backfill:
         """A backfill by its id, also if it is closed."""
         with self._kept.quality() as quality:
             return quality.known_backfill(backfill_id)
+
+    def backfills(self) -> list[Backfill]:
+        """All backfills, oldest first."""
+        with self._kept.quality() as quality:
+            return quality.backfills()
 
     def open_backfills(self) -> list[Backfill]:
         """The backfills that are open, oldest first."""
@@ -127,10 +137,6 @@ class QualityService:
     def _present(self, slot: Slot) -> int:
         """The present revision; a slot that was never complete is in the making of its revision 1."""
         return self._kept.revision_of(slot) or 1
-
-    def _mark(self, mark_id: str) -> Mark:
-        with self._kept.quality() as quality:
-            return quality.known_mark(mark_id)
 
 
 def computed(kept: KeptStates, fact: Published, at: int, quality: SlotQuality) -> Change:

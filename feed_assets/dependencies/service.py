@@ -183,12 +183,16 @@ class Dependencies:
 
         self.kept.change(now, work)
 
-    def open_backfill(self, slots: Sequence[Slot], *, reason: str, author: Author, now: datetime) -> Backfill:
+    def open_backfill(
+        self, slots: Sequence[Slot], *, reason: str, author: Author, now: datetime, backfill_id: str = ""
+    ) -> Backfill:
         """Reopen slots to make them again; until `close_backfill` they stay incomplete, and no check passes on them.
 
-        Raises RefusedMoveError if one of them overlaps an open backfill, or was never complete.
+        Raises RefusedMoveError if one of them overlaps an open backfill, or was never complete; QualityError for an id
+        that another backfill has.
         """
-        opened = Backfill(uuid4().hex[:12], tuple(slots), Signature(author, instant_of(now), reason))
+        id_ = backfill_id or uuid4().hex[:12]
+        opened = Backfill(id_, tuple(slots), Signature(author, instant_of(now), reason))
         self.reopen(slots, reason=reason, now=now, hold=True, commands=[lambda quality: quality.open_backfill(opened)])
         return opened
 
@@ -233,16 +237,23 @@ class Dependencies:
         return id_
 
     def unwaive(self, id_: str, *, reason: str, by: str, now: datetime) -> None:
-        """Take a waiver back: slots whose rule does not hold are reopened. Raises RefusedFactError if it is unknown."""
+        """Take a waiver back: slots whose rule does not hold are reopened. Raises RefusedFactError if it is unknown.
+
+        Taken back again, it changes nothing.
+        """
         _check_reason(reason, "an unwaiving")
 
         def work(acts: Acts) -> None:
             found = [name for name in self.datasets if id_ in self.kept.view(name).waivers]
             if not found:
-                raise RefusedFactError(f"there is no waiver {id_}: the reasons in an answer name the ids of waivers.")
+                raise RefusedFactError(
+                    f"There is no waiver {id_}: answers about waived slots name the ids of their waivers."
+                )
             for name in found:
                 act = acts.of(name)
                 waiver = act.known.waivers[id_]
+                if waiver.over:
+                    continue
                 act.waivers[id_] = waiver._replace(over=True)
                 for each in waiver.slots:
                     details = {"member": each.member, "slot": str(each), "reason": reason, "by": by, "id": id_}

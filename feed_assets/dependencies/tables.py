@@ -76,6 +76,63 @@ class ClockRow(NamedTuple):
     declaration: str
 
 
+class CopiedRow(NamedTuple):
+    """A row of one of these tables, by which it is copied: `values` are its columns without base and dataset.
+
+    `dataset` is empty for facts about quality, which may concern several.
+    """
+
+    table: str
+    dataset: str
+    changed: int
+    values: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What a later row of the same thing has, too."""
+        return (self.table, self.dataset, *self.values[: _COPIED[self.table].key])
+
+
+def read_changed(connection: Connection, base: str, after: int) -> list[CopiedRow]:
+    """The rows of all tables of a base that changed after this number."""
+    found: list[CopiedRow] = []
+    datasets = [name for (name,) in connection.execute(_DATASETS, {"base": base})]
+    for table, copied in _COPIED.items():
+        for dataset in datasets if copied.of_datasets else [""]:
+            for changed, *values in _rows(connection, copied.read, (base, dataset), after):
+                if table == "slots":
+                    values[5] = bool(values[5])  # SQLite has no booleans
+                found.append(CopiedRow(table, dataset, changed, tuple(values)))
+    return found
+
+
+def insert_copied(connection: Connection, base: str, rows: Iterable[CopiedRow], changed: int) -> None:
+    """Insert copied rows, as of this number."""
+    by_table: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        values = dict(zip(_COPIED[row.table].columns, row.values, strict=True))
+        values |= {"base": base, "dataset": row.dataset, "changed": changed}
+        by_table.setdefault(row.table, []).append(values)
+    for table, some in by_table.items():
+        connection.execute(_COPIED[table].save, some)
+
+
+def has_rows(connection: Connection, base: str) -> bool:
+    """Whether anything is known of a base."""
+    return connection.execute(_DATASETS, {"base": base}).first() is not None
+
+
+def read_copied(connection: Connection, base: str) -> int | None:
+    """The number of the event up to which the rows of a base are copied; None if they never were."""
+    found: int | None = connection.execute(_COPIED_UNTIL, {"base": base}).scalar()
+    return found
+
+
+def save_copied(connection: Connection, base: str, last: int) -> None:
+    """Note that the rows of a base are copied up to an event."""
+    connection.execute(_COPY_NOTED, {"base": base, "last": last})
+
+
 def read_clock(connection: Connection, key: DatasetKey) -> ClockRow | None:
     """The time up to which a dataset's states are known; None without any."""
     return next((ClockRow(*row) for row in _rows(connection, _CLOCKS.read, key, -1)), None)
@@ -158,9 +215,9 @@ def save_waivers(connection: Connection, key: DatasetKey, rows: Iterable[WaiverR
     _save(connection, _WAIVERS, key, rows, changed)
 
 
-def save_parts(connection: Connection, key: DatasetKey, rows: Iterable[PartRow]) -> None:
+def save_parts(connection: Connection, key: DatasetKey, rows: Iterable[PartRow], changed: int) -> None:
     """Save parts of a dataset."""
-    _save(connection, _PARTS, key, rows, None)
+    _save(connection, _PARTS, key, rows, changed)
 
 
 def delete_slots(connection: Connection, key: DatasetKey, rows: Iterable[tuple[str, str, int]]) -> None:
@@ -186,16 +243,25 @@ class _Table(NamedTuple):
     save: TextClause
 
 
-def _table(name: str, row: type, key: tuple[str, ...], *, numbered: bool = True) -> _Table:
+class _Copied(NamedTuple):
+    """How the rows of a table are copied. The first `key` of its columns are its key, within base and dataset."""
+
+    columns: tuple[str, ...]
+    key: int
+    read: TextClause
+    save: TextClause
+    of_datasets: bool = True
+
+
+def _table(name: str, row: type, key: tuple[str, ...]) -> _Table:
     columns: tuple[str, ...] = row._fields  # type: ignore[attr-defined] # of a NamedTuple
     table, listed = f"feed_assets_dependency_{name}", ", ".join(columns)
-    all_columns = ("base", "dataset", *columns, *(("changed",) if numbered else ()))
+    all_columns = ("base", "dataset", *columns, "changed")
     values = ", ".join(f":{each}" for each in all_columns)
     changes = ", ".join(f"{each} = excluded.{each}" for each in all_columns[2:] if each not in key)
-    after = " AND changed > :after" if numbered else ""
     # No part of these texts comes from outside.
     return _Table(
-        text(f"SELECT {listed} FROM {table} WHERE base = :base AND dataset = :dataset{after}"),  # noqa: S608
+        text(f"SELECT {listed} FROM {table} WHERE base = :base AND dataset = :dataset AND changed > :after"),  # noqa: S608
         text(
             f"INSERT INTO {table} ({', '.join(all_columns)}) VALUES ({values}) "  # noqa: S608
             f"ON CONFLICT ({', '.join(('base', 'dataset', *key))}) DO UPDATE SET {changes}"
@@ -212,9 +278,10 @@ _QUESTION: Final = text(
     "SELECT state FROM feed_assets_dependency_questions WHERE base = :base AND dataset = :dataset AND slot = :slot"
 )
 _QUESTIONS_READ: Final = text("SELECT state FROM feed_assets_dependency_questions WHERE base = :base")
-_PARTS: Final = _table("parts", PartRow, ("member", "part"), numbered=False)
-_PARTS_BY_ID: Final = text(f"{_PARTS.read.text} AND part IN :ids").bindparams(bindparam("ids", expanding=True))
-_PARTS_OF_MEMBER: Final = text(f"{_PARTS.read.text} AND member = :member AND retracted = ''")
+_PARTS: Final = _table("parts", PartRow, ("member", "part"))
+_OF_PARTS: Final = _PARTS.read.text.removesuffix(" AND changed > :after")
+_PARTS_BY_ID: Final = text(f"{_OF_PARTS} AND part IN :ids").bindparams(bindparam("ids", expanding=True))
+_PARTS_OF_MEMBER: Final = text(f"{_OF_PARTS} AND member = :member AND retracted = ''")
 _DELETE_SLOT: Final = text(
     "DELETE FROM feed_assets_dependency_slots WHERE base = :base AND dataset = :dataset AND member = :member "
     "AND grain = :grain AND start = :start"
@@ -232,11 +299,36 @@ _QUALITY_SAVE: Final = text(
 )
 
 
+def _copied(table: _Table, row: type, key: int, *, of_datasets: bool = True) -> _Copied:
+    columns: tuple[str, ...] = row._fields  # type: ignore[attr-defined] # of a NamedTuple
+    read = text(table.read.text.replace("SELECT ", "SELECT changed, ", 1))
+    return _Copied(columns, key, read, table.save, of_datasets)
+
+
+_COPIED: Final = {
+    "datasets": _copied(_CLOCKS, ClockRow, 0),
+    "slots": _copied(_SLOTS, SlotRow, 3),
+    "streams": _copied(_STREAMS, StreamRow, 2),
+    "waivers": _copied(_WAIVERS, WaiverRow, 1),
+    "parts": _copied(_PARTS, PartRow, 2),
+    "questions": _copied(_QUESTIONS, QuestionRow, 1),
+    "quality": _copied(_Table(_QUALITY_READ, _QUALITY_SAVE), QualityRow, 2, of_datasets=False),
+}
+"""Tables whose rows are on the blackboard, too."""
+_DATASETS: Final = text("SELECT dataset FROM feed_assets_dependency_datasets WHERE base = :base ORDER BY dataset")
+_COPIED_UNTIL: Final = text("SELECT last FROM feed_assets_dependency_copies WHERE base = :base")
+_COPY_NOTED: Final = text(
+    "INSERT INTO feed_assets_dependency_copies (base, last) VALUES (:base, :last) ON CONFLICT (base) DO UPDATE SET "
+    "last = CASE WHEN excluded.last > feed_assets_dependency_copies.last THEN excluded.last "
+    "ELSE feed_assets_dependency_copies.last END"
+)
+
+
 def _rows(connection: Connection, query: TextClause, key: DatasetKey, after: int) -> Iterator[Any]:
     return iter(connection.execute(query, {"base": key[0], "dataset": key[1], "after": after}))
 
 
-def _save(connection: Connection, table: _Table, key: DatasetKey, rows: Iterable[Any], changed: int | None) -> None:
-    more = {"base": key[0], "dataset": key[1]} | ({} if changed is None else {"changed": changed})
+def _save(connection: Connection, table: _Table, key: DatasetKey, rows: Iterable[Any], changed: int) -> None:
+    more = {"base": key[0], "dataset": key[1], "changed": changed}
     if values := [row._asdict() | more for row in rows]:
         connection.execute(table.save, values)

@@ -17,11 +17,13 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.dependencies.errors import EventsGoneError
+from feed_assets.blackboard.port import Blackboard, BlackboardError
+from feed_assets.dependencies.errors import EventsGoneError, StateCopyError
 from feed_assets.dependencies.gate import Verdict, decide
 from feed_assets.dependencies.marks import QualityState
 from feed_assets.dependencies.questions import Questions
 from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.state_copy import StateCopy
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
@@ -124,6 +126,7 @@ def starts(
         asked = [*forced, *requests.put_on_record()]
         requests.notes += gate.give_up(requests.attempts)
         keep_contents(days, deadline)
+        _copy_state(context, states, board)
         runs = run_requests(STARTS, feeds, asked, run_config, gate.tags)
         logged = log_news(context, requests.decided, cursor)
         content = {"resume": resume, "compare": compare, "logged": logged, "events": seen, "touched": sorted(touched)}
@@ -219,6 +222,14 @@ def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -
     return newest, {each for each in touched if flows.triggered(each[0])} | (
         changed_places(flows, events) | touched_by_extras(flows, events)
     )
+
+
+def _copy_state(context: dg.SensorEvaluationContext, states: Dependencies, board: Blackboard) -> None:
+    """Copy what is new in the database to the blackboard. If that fails, the next tick does it."""
+    try:
+        StateCopy(states, board).write()
+    except (StateCopyError, BlackboardError) as error:
+        context.log.warning(f"The state database is not copied: {error}")
 
 
 def _summary(requests: Requests) -> str:

@@ -32,6 +32,7 @@ _NUMBERS = text(
     "INSERT INTO feed_assets_log_counters (log, last) VALUES (:log, :many) ON CONFLICT (log) DO UPDATE SET last = "
     "feed_assets_log_counters.last + :many RETURNING last"
 )
+_SKIP = text("UPDATE feed_assets_log_counters SET last = :number WHERE log = :log AND last < :number")
 _INSERT = insert(EVENTS)
 _KEPT = select(EVENTS.c.sequence).where(EVENTS.c.log == _LOG, EVENTS.c.at >= bindparam("since"))
 _FORGET = delete(EVENTS).where(
@@ -88,6 +89,12 @@ def append_many(connection: Connection, log: str, events: Sequence[NewEvent]) ->
     newest = max(each.at for each in events)
     connection.execute(_FORGET, {"the_log": log, "since": stored_time(newest - EVENTS_KEPT)})
     return numbers
+
+
+def skip_to(connection: Connection, log: str, number: int) -> None:
+    """Let the next event have a number above this one. For readers, the events between are gone."""
+    connection.execute(_NUMBERS, {"log": log, "many": 0})
+    connection.execute(_SKIP, {"log": log, "number": number})
 
 
 def read_events(connection: Connection, log: str, after: int, limit: int) -> list[Event]:

@@ -5,6 +5,8 @@ Here: the parts of one process. Not here: its options (`cli`), and its answers (
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,19 +16,26 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 from starlette.applications import Starlette
 
+from feed_assets.blackboard.port import BlackboardError
 from feed_assets.dependencies.dependency_api import DependencyApi
+from feed_assets.dependencies.errors import StateCopyError
 from feed_assets.dependencies.flow_port import FlowAnswers
 from feed_assets.dependencies.http import operations
 from feed_assets.dependencies.http_access import Access
 from feed_assets.dependencies.recent_events import RecentEvents
 from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.state_copy import StateCopy
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.documents import Api
 from feed_assets.serving.service import Readiness, Server, Service, application
 from feed_assets.serving.tokens import KnownTokens
+from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 from feed_assets.web.pages import routes
 
+COPY_SECONDS: Final = 5
+"""How often what has changed is copied to the blackboard."""
+_log = logging.getLogger(__name__)
 TITLE: Final = "feed_assets dependencies"
 SUMMARY: Final = "Which slots of which datasets are complete and good, and what may therefore start."
 
@@ -45,6 +54,26 @@ class _Figures:
         self.newest = Gauge(f"{name}_newest_event", "Number of the newest event", registry=self.registry)
 
 
+@dataclass(slots=True)
+class _Copying:
+    """Keeps the copy of the state."""
+
+    copy: StateCopy
+
+    async def follow(self) -> None:
+        """Copy what is new until this is cancelled. Each problem is logged once."""
+        problem = ""
+        while True:
+            before, problem = problem, ""
+            try:
+                await asyncio.to_thread(self.copy.write)
+            except (StateCopyError, StoreError, BlackboardError) as error:
+                problem = str(error)
+                if problem != before:
+                    _log.error("The state database is not copied: %s", problem)
+            await asyncio.sleep(COPY_SECONDS)
+
+
 def create_app(
     store: Store,
     base: str,
@@ -53,8 +82,9 @@ def create_app(
     *,
     now: Callable[[], datetime],
     tokens: KnownTokens,
+    copy: StateCopy | None = None,
 ) -> Starlette:
-    """The ASGI application. Its lifespan follows the events and the tokens."""
+    """The ASGI application. Its lifespan follows the events and the tokens, and keeps the `copy` of the state."""
     recent, figures = RecentEvents(states, now), _Figures()
     api = DependencyApi(store, base, states, flows, Access(tokens, now), recent, now)
 
@@ -72,7 +102,7 @@ def create_app(
             Api(TITLE, SUMMARY, operations(api)),
             ready,
             shown,
-            [recent.follow, tokens.follow],
+            [recent.follow, tokens.follow, *([] if copy is None else [_Copying(copy).follow])],
             routes(),
         )
     )
@@ -88,14 +118,17 @@ def run(
     now: Callable[[], datetime],
     ready: Callable[[], None] = lambda: None,
     tls: tuple[str, str] | None = None,
+    copy: StateCopy | None = None,
 ) -> None:
     """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
+
+    What changes is written to the `copy` of the state, every few seconds.
 
     `base` is the URI of the feeds' base. Raises StoreError if the tokens cannot be read.
     """
     tokens = KnownTokens(store)
     tokens.refresh()
-    app = create_app(store, base, states, flows, now=now, tokens=tokens)
+    app = create_app(store, base, states, flows, now=now, tokens=tokens, copy=copy)
     with Server(app, listening, ConnectionLimits(), tls=tls) as server:
         ready()
         server.run()

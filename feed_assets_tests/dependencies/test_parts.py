@@ -312,7 +312,7 @@ def test_a_waived_slot_is_complete_and_every_answer_repeats_the_reason(database:
     dependencies.unwaive(id_, reason="it came up", by="bob", now=NOW)
     answer = dependencies.answer(hour)
     assert (answer.complete, answer.revision, answer.waived) == (False, 2, ())
-    with pytest.raises(RefusedFactError, match="there is no waiver nothing"):
+    with pytest.raises(RefusedFactError, match="There is no waiver nothing"):
         dependencies.unwaive("nothing", reason="it came up", by="bob", now=NOW)
 
 

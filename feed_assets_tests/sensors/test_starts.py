@@ -14,6 +14,7 @@ from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
 from feed_assets_tests.harness import ADS, ALL, DAY, Installation, ads
+from feed_assets_tests.plain_flows import publish_attempts
 
 
 @pytest.fixture
@@ -54,6 +55,7 @@ def test_late_data_by_the_threshold_reopens_its_hour_and_the_day_runs_again(gate
     (raw,) = explained(gated).case.inputs
     assert (raw.complete, raw.revision) == (True, 2)
     gated.process()
+    publish_attempts(gated)
     assert gated.tick("starts").asked == {}
     assert explained(gated).sentence == "up to date"
 

@@ -158,6 +158,88 @@ def test_a_slot_is_reopened_once_for_each_revision_however_often_it_is_asked_for
     assert client.get("slot", dataset="clean-ads/v1.0", start=DAY).body["complete"]
 
 
+def with_updates(url, *days):
+    """A writer of another process, after it has published these days."""
+    states = dependencies(url)
+    clean = states.datasets["clean-ads/v1.0"].dataset
+    states.published([Published(clean.slot(day), "20261127.120000") for day in days], now=NOW)
+    return states
+
+
+def quality(client, start):
+    return client.get("slot", dataset="clean-ads/v1.0", start=start).body["quality"]
+
+
+def test_d40_a_mark_makes_a_slot_bad_is_known_when_it_is_sent_again_and_is_taken_back_once(alone):
+    client, url = alone
+    with_updates(url, DAY)
+    until(lambda: client.get("slot", dataset="clean-ads/v1.0", start=DAY).body["complete"])
+    given = {"dataset": "clean-ads/v1.0", "start": DAY, "reason": "bots", "evidence": "9 of 10"}
+    named = given | {"id": "job-7", "reason": "prices"}
+    first = client.post("marks", [given, named])
+
+    assert outcomes(first) == ["accepted", "accepted"]
+    assert outcomes(client.post("marks", [given, named])) == ["known", "known"]
+    assert outcomes(client.post("marks", [named | {"reason": "other"}])) == ["refused"]
+    assert quality(client, DAY) == "bad"
+    listed = client.get("marks", dataset="clean-ads/v1.0").body["marks"]
+    assert {(each["id"], each["reason"], each["by"], each["revision"]) for each in listed} == {
+        (first.body["outcomes"][0]["id"], "bots", "person local", 1),
+        ("job-7", "prices", "person local", 1),
+    }
+
+    over = [{"id": each["id"], "reason": "no"} for each in listed]
+    assert outcomes(client.post("marks/remove", over)) == ["accepted", "accepted"]
+    assert outcomes(client.post("marks/remove", [*over, {"id": "x", "reason": "no"}])) == ["known", "known", "refused"]
+    assert quality(client, DAY) == "unchecked"
+    assert client.get("marks").body["marks"] == []
+    assert {each["removed"]["reason"] for each in client.get("marks", removed="true").body["marks"]} == {"no"}
+    assert outcomes(client.post("marks", [named])) == ["known"]  # it stays removed
+    assert outcomes(client.post("marks", [given])) == ["accepted"]  # a new mark
+
+
+def test_one_bad_mark_of_a_batch_is_refused_and_the_others_are_taken(alone):
+    client, _ = alone
+    good = {"dataset": "raw/ads", "member": "shop_a", "start": f"{DAY}T12", "reason": "bots"}
+    bad = [
+        good | {"dataset": "raw/none"},
+        good | {"member": "nobody"},
+        good | {"start": f"{DAY}T12:01Z"},
+        good | {"reason": ""},
+        good | {"revision": 7},
+        good | {"revision": 0},
+        good | {"colour": "red"},
+    ]
+
+    assert outcomes(client.post("marks", [*bad, good])) == ["refused"] * len(bad) + ["accepted"]
+    assert len(client.get("marks").body["marks"]) == 1
+    assert client.get("marks", dataset="raw/none").status == 404
+    assert client.get("marks", removed="yes").status == 400
+
+
+def test_a_backfill_holds_its_slots_ends_as_backfilled_and_each_command_may_be_sent_again(alone):
+    client, url = alone
+    states = with_updates(url, "2026-11-25", "2026-11-26", DAY)
+    until(lambda: client.get("slot", dataset="clean-ads/v1.0", start=DAY).body["complete"])
+    client.post("marks", [{"dataset": "clean-ads/v1.0", "start": "2026-11-26", "reason": "bots"}])
+    given = [{"dataset": "clean-ads/v1.0", "start": "2026-11-26", "last": DAY, "reason": "again", "id": "b-1"}]
+
+    assert [outcomes(client.post("backfills", given)) for _ in range(2)] == [["accepted"], ["known"]]
+    assert outcomes(client.post("backfills", [given[0] | {"id": "b-2"}])) == ["refused"]
+    assert client.get("slot", dataset="clean-ads/v1.0", start=DAY).body["flags"] == ["backfill"]
+    (found,) = client.get("backfills", dataset="clean-ads/v1.0").body["backfills"]
+    assert found["slots"] == [f"clean-ads/v1.0 - day {day}" for day in ("2026-11-26", DAY)]
+
+    clean = states.datasets["clean-ads/v1.0"].dataset
+    states.published([Published(clean.slot(day), "20261127.130000") for day in ("2026-11-26", DAY)], now=NOW)
+    over = [{"id": "b-1", "reason": "made again"}]
+    assert [outcomes(client.post("backfills/close", over)) for _ in range(2)] == [["accepted"], ["known"]]
+    assert (quality(client, "2026-11-26"), quality(client, DAY)) == ("backfilled", "unchecked")
+    assert client.get("backfills").body["backfills"] == []
+    bad = [given[0] | {"last": "2026-11-25"}, given[0] | {"start": "2026-11-28"}, given[0] | {"last": f"{DAY}T12"}]
+    assert outcomes(client.post("backfills", bad)) == ["refused"] * 3
+
+
 def test_who_waits_for_events_gets_what_another_process_writes_once_and_in_order(alone):
     client, url = alone
     after = client.get("events").body["next"]
@@ -281,6 +363,8 @@ def test_the_document_has_every_operation_with_its_parameters_and_refusals(clien
     assert {"200", "400", "401", "403", "404"} <= set(slot["responses"])
     body = paths["/v1/dependencies/parts"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert {"dataset", "id", "object", "records"} <= set(body["items"]["required"])
+    assert {"get", "post"} <= set(paths["/v1/dependencies/marks"])
+    assert {"/v1/dependencies/marks/remove", "/v1/dependencies/backfills/close"} <= set(paths)
     assert "410" in paths["/v1/dependencies/events"]["get"]["responses"]
     assert "/v1/dependencies/parts" in client.ask("/docs").body
 
@@ -316,6 +400,16 @@ def test_a_token_does_what_its_grants_say_and_nothing_else(alone):
     assert outcomes(reads.post("parts", [part("a", {HOUR[0]: 1})])) == ["refused"]
     assert outcomes(writes.post("parts", [part("a", {HOUR[0]: 1})])) == ["accepted"]
     assert outcomes(writes.post("numbers", [number(HOUR[0], 1)])) == ["refused"]
+    mark = {"dataset": "raw/foo", "start": f"{DAY}T15:00Z", "grain": "hour", "reason": "bots"}
+    assert [outcomes(each.post("marks", [mark])) for each in (reads, writes)] == [["refused"]] * 2
+    assert outcomes(reads.post("backfills", [mark])) == ["refused"]
+    assert reads.get("marks", dataset="clean-ads/v1.0").status == 403
+    marker = Client(client.url, add_token(Store(url), "ann", ["mark:raw/foo"], now=NOW, expires=None))
+    until(lambda: marker.get("datasets").status == 200)
+    assert outcomes(marker.post("marks", [mark])) == ["accepted"]
+    (shown,) = reads.get("marks").body["marks"]
+    assert shown["by"] == "person ann"
+    assert outcomes(reads.post("marks/remove", [{"id": shown["id"], "reason": "no"}])) == ["refused"]
     assert reads.post("waivers/end", {"id": "x", "reason": "y"}).status == 403
     assert Client(client.url, reader[:-1]).get("datasets").status == 401
     assert client.ask("/").status == 200

@@ -17,18 +17,21 @@ from feed_assets_tests.web.windows_service import NOW, serving
 SCRIPT = Path(__file__).with_name("report_windows.sh")
 
 
-def test_a_shell_script_reports_the_parts_of_an_hour_and_waits_until_it_is_complete(tmp_path):
+def test_a_shell_script_reports_the_parts_of_an_hour_waits_until_it_is_complete_and_marks_it(tmp_path):
     assert shutil.which("curl"), "This test needs curl: apt-get install curl."
     url = sqlite_url(tmp_path / "state.db")
-    token = add_token(Store(url), "job", ["read:raw/foo", "report:raw/foo", "expect:raw/foo"], now=NOW, expires=None)
+    grants = [f"{verb}:raw/foo" for verb in ("read", "report", "expect", "mark")]
+    token = add_token(Store(url), "job", grants, now=NOW, expires=None)
     with serving(url) as client:
         done = subprocess.run(
             [SCRIPT, client.url, token], capture_output=True, text=True, timeout=HANGS, check=False, env=os.environ
         )
 
     assert done.returncode == 0, done.stderr
-    numbers, parts, again, hour, refused = map(json.loads, done.stdout.splitlines())
+    numbers, parts, again, hour, marked, known, marks, removed, refused = map(json.loads, done.stdout.splitlines())
     assert {each["status"] for each in numbers["outcomes"]} == {"accepted"}
     assert [each["outcomes"][0]["status"] for each in (parts, again)] == ["accepted", "known"]
     assert (hour["complete"], hour["revision"], hour["accounted"], hour["expected"]) == (True, 1, 1200, 1200)
+    assert [each["outcomes"][0]["status"] for each in (marked, known, removed)] == ["accepted", "known", "accepted"]
+    assert [(each["id"], each["by"], each["reason"]) for each in marks["marks"]] == [("check-1", "person job", "bots")]
     assert "is no array of JSON" in refused["detail"]

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from feed_assets.cli.main import main
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 from feed_assets_tests.listening import free_port
-from feed_assets_tests.waiting import HANGS
-from feed_assets_tests.web.gated_shop import WAITING, environment
+from feed_assets_tests.waiting import HANGS, until
+from feed_assets_tests.web.gated_shop import WAITING, environment, serving
 from feed_assets_tests.web.windows_service import Client
 
 
@@ -140,3 +140,14 @@ def test_a_question_that_makes_no_sense_is_refused_with_what_there_is(run, argum
     assert refused.exit_code in {1, 2}
     assert re.search(re.escape(message), told(refused)), refused.stderr
     assert refused.stdout == ""
+
+
+def test_what_comes_by_http_is_copied_to_the_blackboard_within_seconds(run, tmp_path):
+    mark = {"dataset": "raw/ads", "start": WAITING, "reason": "bots", "id": "m"}
+    with serving(environment(tmp_path / "base"), tmp_path) as url:
+        client = Client(url)
+        until(lambda: client.ask("/ready").status == 200)
+        assert client.post("marks", [mark]).body["outcomes"][0]["status"] == "accepted"
+        until(lambda: run("state", "check").exit_code == 0)
+    assert "are equal" in told(run("state", "check"))
+    assert [each["id"] for each in json.loads(run("deps", "marks", "--json").stdout)] == ["m"]

@@ -3,8 +3,8 @@
 from alembic import op
 from sqlalchemy import BigInteger, Column, Text
 
-revision = "dependencies_0003_questions"
-down_revision = "dependencies_0002_declarations"
+revision = "dependencies_0004_questions"
+down_revision = "dependencies_0003_copies"
 
 
 def upgrade() -> None:

@@ -1,0 +1,95 @@
+"""`feed-assets state check` and `rebuild`: a state database that is lost, and made again from storage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from feed_assets_tests.harness import ADS, DAY, Installation
+
+HOUR = f"{DAY}T15"
+COPY = ".dependencies/state"
+
+
+@pytest.fixture
+def gated(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An installation whose assets have triggers, with a feed, a mark and a waiver."""
+    installation = replace(desk, settings=replace(desk.settings, gate=True), _definitions=None)
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
+    monkeypatch.setenv("FEED_ASSETS_FIRST_DAY", "2019-11-20")
+    monkeypatch.setenv("FEED_ASSETS_GATE", "1")
+    monkeypatch.setenv("FEED_ASSETS_STATE", installation.settings.state)
+    monkeypatch.setenv("LOGNAME", "ann")
+    installation.raw_bytes(DAY, {"x": 1000}, hour="15")
+    installation.process(details={"revisions": {f"raw/ads - day {DAY}": 1}})
+    installation.tick("new_manifests")
+    installation.tick("starts")
+    return installation
+
+
+def lose(installation: Installation) -> Path:
+    """Move the database away."""
+    file = Path(installation.settings.state.removeprefix("sqlite:///"))
+    away = file.with_name("away")
+    away.mkdir()
+    for each in file.parent.glob(f"{file.name}*"):
+        shutil.move(each, away / each.name)
+    return file
+
+
+def test_after_a_loss_marks_waivers_and_revisions_are_as_before_and_it_says_what_it_cannot_know(gated, run) -> None:
+    made = json.loads(run("deps", "mark", "raw/ads", HOUR, "--reason", "bots", "--json").stdout)
+    run("deps", "reopen", ADS, DAY, "--reason", "prices")
+    run("deps", "waive", "raw/ads", "2019-11-30", "--reason", "cut")
+    assert "are equal" in run("state", "check").output
+    slots = [run("deps", "slots", name, DAY, "2019-11-30", "--json").stdout for name in ("raw/ads", ADS)]
+    marks = run("deps", "marks", "--json").stdout
+
+    lose(gated)
+    (said,) = json.loads(run("state", "check", "--json", code=1).stdout)["differences"]
+    assert "`state rebuild` makes it again" in said
+    shown = run("state", "rebuild").output
+    assert "Not known, as it is in no copy:" in shown
+    assert "add tokens again" in shown
+    assert [run("deps", "slots", name, DAY, "2019-11-30", "--json").stdout for name in ("raw/ads", ADS)] == slots
+    assert run("deps", "marks", "--json").stdout == marks
+    assert f"mark {made['id']}" in run("deps", "explain", "clean_ads", DAY).output
+    assert "are equal" in run("state", "check").output
+    assert "has facts of" in run("state", "rebuild", code=1).output
+    assert gated.tick("starts").asked == {}
+
+
+def test_a_new_database_that_the_sensor_began_leaves_the_copy_and_says_so(gated, run) -> None:
+    run("deps", "mark", "raw/ads", HOUR, "--reason", "bots")
+    before = sorted((gated.base / COPY).iterdir())
+    lose(gated)
+    gated.tick("starts")
+    assert sorted((gated.base / COPY).iterdir()) == before
+    result = run("deps", "mark", "raw/ads", HOUR, "--reason", "other")
+    assert "Warning: it is done, but not copied to the blackboard yet" in result.stderr
+    assert "the copy of another state database" in run("state", "check", code=1).output
+
+
+def test_the_copy_is_no_feed_and_no_fault(gated, run) -> None:
+    assert (gated.base / COPY).is_dir()
+    assert COPY not in run("feeds").output
+    run("feed", "verify", gated.base / ADS)
+
+
+def test_a_project_without_a_trigger_writes_no_copy(desk, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
+    monkeypatch.setenv("FEED_ASSETS_GATE", "0")
+    monkeypatch.setenv("FEED_ASSETS_STATE", desk.settings.state)
+    desk.raw_bytes(DAY, {"x": 1000})
+    desk.process()
+    desk.tick("new_manifests")
+    desk.tick("late_growth")
+    assert not (desk.base / ".dependencies").exists()
+    for command in ("check", "rebuild"):
+        assert "No asset of this project has a trigger" in run("state", command, code=1).output
