@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.datasets.days import ONE_DAY
 from feed_assets.datasets.declaration import FeedDeclaration, Place
-from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
+from feed_assets.feed_events.declarations import CONFIGURATION, PROFILED, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
 from feed_assets.file_feed.digest import short_digest
@@ -22,7 +22,7 @@ from feed_assets.partitions.time_windows import time_window, window_of
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
-from feed_assets.steps.run import Output, Run
+from feed_assets.steps.run import Content, Output, Run
 
 ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
@@ -87,8 +87,21 @@ def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
     for context, declaration in _feeds_of(step, manager):
         definition = context.asset_partitions_def if context.has_asset_partitions else None
         version, digest = _code_version(context), _config_digest(context)
+        content = _content(context)
         for partition in partitions_of(context):
-            yield Output(declaration, partition, window_of(definition, partition), version, digest)
+            yield Output(declaration, partition, window_of(definition, partition), version, digest, content)
+
+
+def _content(context: dg.OutputContext) -> Content:
+    """What is recorded of the rows of an output: a digest if it or an asset that reads it has a trigger.
+
+    Nobody else would ask for it. The profile only if the asset says so, as it takes a few percent of a run.
+    """
+    graph = asset_layer(context.step_context).asset_graph
+    readers = (graph.get(key).metadata for key in graph.get(context.asset_key).child_keys)
+    own = context.definition_metadata
+    triggered = any(declared_trigger(each) is not None for each in (own, *readers))
+    return Content(digest=triggered, profile=bool(plain(own.get(PROFILED))))
 
 
 def partitions_of(context: dg.InputContext | dg.OutputContext) -> list[str | None]:
