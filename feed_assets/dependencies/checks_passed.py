@@ -67,6 +67,12 @@ class ChecksPassed:
         """The result that is known of the same check on the same revision."""
         return self._results.get(like.on.slot, {}).get(like.on.revision, {}).get(like.check)
 
+    def has_result(self, slot: Slot, check: str) -> bool:
+        """Whether a check has a result on the present revision of a slot, or on one with the same content."""
+        current = self._history.current(slot)
+        found = self._results.get(slot, {}).items()
+        return any(check in results and self._history.same(slot, number) == current for number, results in found)
+
     def __iter__(self) -> Iterator[CheckResult]:
         for revisions in self._results.values():
             for results in revisions.values():

@@ -31,6 +31,7 @@ from feed_assets.dependencies.marks import (
     QualityState,
     RefusedMoveError,
     Signature,
+    SlotProfile,
     SlotRange,
     SlotRevision,
 )
@@ -44,9 +45,11 @@ from feed_assets.dependencies.quality_events import (
     backfill_events,
     mark_events,
     pass_events,
+    unusual_event,
 )
 from feed_assets.dependencies.quality_states import MarkPath, Quality, QualityStates
 from feed_assets.dependencies.revision_history import RevisionHistory, Revisions, ended_ranges
+from feed_assets.dependencies.slot_profiles import SlotProfiles
 
 ANY_CHECKS: Final[Mapping[str, frozenset[str]]] = {}
 _SHOWN: Final = 3
@@ -79,6 +82,7 @@ class SlotQuality:
         self._lineage = Lineage(self._datasets, self._history)
         self._checks = ChecksPassed(self._datasets, self._history, self._required, self._audited)
         self._states = QualityStates(self._history, self._lineage, self._checks)
+        self._profiles = SlotProfiles(self._datasets, self._history)
         self._marks: dict[str, Mark] = {}
         self._endings: dict[Ended, None] = {}
         self._backfills: dict[str, Backfill] = {}
@@ -106,6 +110,7 @@ class SlotQuality:
         yield from self._endings
         yield from self._lineage.computations.values()
         yield from self._checks
+        yield from self._profiles
         yield from self._backfills.values()
         yield from self._marks.values()
 
@@ -241,6 +246,16 @@ class SlotQuality:
         events = self._mark_events(before, self._carriers(marks), computation.at, cause="computed")
         return Change((computation,), tuple(events))
 
+    def profiled(self, profile: SlotProfile) -> Change:
+        """Take the profile of a revision, and compare it with those of recent weeks. Raises as `mark` for revisions."""
+        self._require_revision(profile.on)
+        known = self._profiles.of(profile.on)
+        if known is not None and known.profile == profile.profile:
+            return Change()
+        judged = self._profiles.judged(profile, self._states)
+        self._keep(judged)
+        return Change((judged,), (unusual_event(judged),) if judged.unusual else ())
+
     def reopened(self, ended: Iterable[SlotRevision], sequence: int, *, at: int) -> Change:
         """One act of reopening ended these revisions: of base slots, and of all roll-ups whose revision rose.
 
@@ -338,6 +353,41 @@ class SlotQuality:
         found = self._lineage.computations.get(output)
         return found.inputs if found else ()
 
+    def profile(self, slot: Slot) -> SlotProfile | None:
+        """The profile of the present revision of a slot; None if nobody made one."""
+        return self._profiles.present(slot)
+
+    def to_check(self, checks: Mapping[str, frozenset[str]]) -> list[tuple[SlotProfile, frozenset[str]]]:
+        """The present revisions that need a deeper look, and which of the `checks` of their datasets.
+
+        Those with an unusual profile, and those of slots that one of the checks has marked in an earlier revision; each
+        until the check has a result on the revision.
+        """
+        found = {each.on.slot: each for each in self._profiles.unusual()}
+        wanted = {slot: checks.get(slot.dataset, frozenset()) for slot in found}
+        for mark in self._marks.values():
+            slot, author = mark.on.slot, mark.author
+            if author.kind is AuthorKind.CHECK and author.name in checks.get(slot.dataset, ()):
+                profile = self._profiles.present(slot)
+                if profile is not None and self._history.same(*mark.on) < self._history.current(slot):
+                    found[slot] = profile
+                    wanted[slot] = wanted.get(slot, frozenset()) | {author.name}
+        pending = [
+            (found[slot], frozenset(name for name in names if not self._checks.has_result(slot, name)))
+            for slot, names in sorted(wanted.items())
+        ]
+        return [each for each in pending if each[1]]
+
+    def was_read(self, output: Slot, inputs: Iterable[Slot]) -> bool:
+        """Whether the present revision of a slot was computed from the present content of exactly these inputs."""
+        newest = self._revisions.revision_of(output)
+        for revision in range(newest, self._history.current(output) - 1, -1):
+            found = self._lineage.computations.get(SlotRevision(output, revision))
+            if found is not None:
+                read = {each.slot: self._history.same(*each) for each in found.inputs}
+                return read == {each: self._history.current(each) for each in inputs}
+        return False
+
     def known_mark(self, mark_id: str) -> Mark:
         """A mark by its id, also if it is removed. Raises QualityError for an unknown id."""
         if (found := self._marks.get(mark_id)) is None:
@@ -391,6 +441,8 @@ class SlotQuality:
                 self._lineage.computed(fact)
             case CheckResult():
                 self._checks.add(fact)
+            case SlotProfile():
+                self._profiles.add(fact)
             case Mark():
                 self._marks[fact.id] = fact
             case Backfill():
@@ -412,6 +464,8 @@ class SlotQuality:
                 self._lineage.forget(fact.output)
             case CheckResult():
                 self._checks.discard(fact)
+            case SlotProfile():
+                self._profiles.discard(fact)
             case Mark():
                 del self._marks[fact.id]
                 self._lineage.withdraw(fact.id)
@@ -547,7 +601,7 @@ def _require_owner(mark: Mark, remover: Author) -> None:
 def _slots(fact: Fact) -> list[Slot]:
     """The slots that a fact is about."""
     match fact:
-        case Mark() | CheckResult():
+        case Mark() | CheckResult() | SlotProfile():
             return [fact.on.slot]
         case Computation():
             return [fact.output.slot, *(read.slot for read in fact.inputs)]

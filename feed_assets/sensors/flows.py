@@ -134,7 +134,21 @@ class Flows:
         window = time_window(self.feeds.partitions(feed), partition)
         begins = window.start.astimezone(UTC) if window else moment_of(0)
         inputs = [*self._inputs(states, feed, partition)]
+        if in_force and behind and self._has_read(states, feed, partition, in_force, inputs):
+            behind = ""
         return Case(self.feeds.feeds[feed].name, self.slot(feed, partition), inputs, in_force, behind, begins)
+
+    def _has_read(
+        self, states: Dependencies, feed: str, partition: str, in_force: str, inputs: Sequence[InputState]
+    ) -> bool:
+        """Whether the update in force was made from updates with the content that is in force now.
+
+        Then newer updates of the inputs have equal digests. What is made of raw data is compared with that.
+        """
+        slot = self.slot(feed, partition)
+        if self.feeds.feeds[feed].raw_sources or states.update_of(slot) != in_force:
+            return False
+        return states.quality.was_read(slot, (each.slot for each in inputs if each.complete))
 
     def _inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)

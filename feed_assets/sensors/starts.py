@@ -41,6 +41,7 @@ from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Request, Requests, in_force_in
 
 CHANGED = "its inputs have changed since"
+EQUAL = "stays: its inputs have the content that it read"
 NEVER = "its inputs are there, and it was never computed"
 
 
@@ -133,7 +134,9 @@ class _Gate:
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""
         verdict = self._verdict(feed, partition, in_force_in(state))
-        return verdict.sentence if verdict is not None and verdict.held else None
+        if verdict is None:
+            return None
+        return verdict.sentence if verdict.held else (None if verdict.case.behind else EQUAL)
 
     def joins(self, feed: str, partition: str, run: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port
         """Whether a flow may be computed in the run of some of its inputs, which that run makes anew, and audits."""
