@@ -378,6 +378,11 @@ class SlotQuality:
         ]
         return [each for each in pending if each[1]]
 
+    def carriers(self) -> list[Slot]:
+        """The slots that carry a mark in some revision. What overlaps them is bad, too."""
+        marks = (mark.id for mark in self._marks.values() if mark.removal is None)
+        return sorted({slot for mark in marks for slot, _ in self._lineage.reach(mark)})
+
     def was_read(self, output: Slot, inputs: Iterable[Slot]) -> bool:
         """Whether the present revision of a slot was computed from the present content of exactly these inputs."""
         newest = self._revisions.revision_of(output)

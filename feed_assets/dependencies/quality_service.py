@@ -124,6 +124,11 @@ class QualityService:
         with self._kept.quality() as quality:
             return quality.to_check(checks)
 
+    def carriers(self) -> list[Slot]:
+        """The slots that carry a mark in some revision. What overlaps them is bad, too."""
+        with self._kept.quality() as quality:
+            return quality.carriers()
+
     def was_read(self, output: Slot, inputs: Iterable[Slot]) -> bool:
         """Whether the present revision of a slot was computed from the present content of exactly these inputs."""
         with self._kept.quality() as quality:

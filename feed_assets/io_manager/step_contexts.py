@@ -5,7 +5,7 @@ Here: every private name of Dagster's that this takes. Not here: storage and Spa
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -28,7 +28,7 @@ ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
 
 INFRASTRUCTURE = frozenset(
-    {"blackboard", "clock", "file_feed", "io_manager", "limits", "project", "spark", "state", "warehouse"}
+    {"blackboard", "clock", "file_feed", "io_manager", "limits", "project", "slot_marks", "spark", "state", "warehouse"}
 )
 """Resources that do not change an update's content, and are not part of its configuration.
 
@@ -82,26 +82,27 @@ def _feeds_of(step: Any, manager: dg.IOManager) -> Iterator[tuple[dg.OutputConte
                 yield context, declaration
 
 
-def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
-    """The partitions of the selected outputs that are feeds and that this IO manager writes."""
+def outputs_of(step: Any, manager: dg.IOManager, digested: Collection[dg.AssetKey] = ()) -> Iterator[Output]:
+    """The partitions of the selected outputs that are feeds and that this IO manager writes.
+
+    The rows of `digested` assets, and of those with a trigger, get a digest.
+    """
     for context, declaration in _feeds_of(step, manager):
         definition = context.asset_partitions_def if context.has_asset_partitions else None
         version, digest = _code_version(context), _config_digest(context)
-        content = _content(context)
+        content = _content(context, digested)
         for partition in partitions_of(context):
             yield Output(declaration, partition, window_of(definition, partition), version, digest, content)
 
 
-def _content(context: dg.OutputContext) -> Content:
-    """What is recorded of the rows of an output: a digest if it or an asset that reads it has a trigger.
+def _content(context: dg.OutputContext, digested: Collection[dg.AssetKey]) -> Content:
+    """What is recorded of the rows of an output: the digest for the gate; the profile only if the asset asks for it.
 
-    Nobody else would ask for it. The profile only if the asset says so, as it takes a few percent of a run.
+    A profile takes a few percent of a run.
     """
-    graph = asset_layer(context.step_context).asset_graph
-    readers = (graph.get(key).metadata for key in graph.get(context.asset_key).child_keys)
     own = context.definition_metadata
-    triggered = any(declared_trigger(each) is not None for each in (own, *readers))
-    return Content(digest=triggered, profile=bool(plain(own.get(PROFILED))))
+    digest = context.asset_key in digested or declared_trigger(own) is not None
+    return Content(digest=digest, profile=bool(plain(own.get(PROFILED))))
 
 
 def partitions_of(context: dg.InputContext | dg.OutputContext) -> list[str | None]:

@@ -68,7 +68,11 @@ class AssetFeedGraph:
         if repository is None:
             message = "A sensor needs the code location's definitions: pass `definitions` to its context."
             raise dg.DagsterInvariantViolationError(message)
-        graph = repository.asset_graph
+        return cls.of_graph(repository.asset_graph)
+
+    @classmethod
+    def of_graph(cls, graph: Any) -> AssetFeedGraph:
+        """The feeds of Dagster's graph of assets. Raises as `of`."""
         locations: dict[dg.AssetKey, str] = {}
         feeds: dict[str, FeedNode] = {}
         for key in graph.toposorted_asset_keys:

@@ -16,7 +16,7 @@ import dagster as dg
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import moved
+from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
@@ -185,7 +185,10 @@ def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]
         name = str(each.details.get("dataset", ""))  # events of attempts are about none
         if name not in flows.feeds.feeds or not flows.knows(name):
             continue
-        for slot in _slots_of(each, flows.datasets[name].dataset):
+        dataset = flows.datasets[name].dataset
+        for slot in slots_of(each, dataset):
+            if slot.grain is not dataset.base:
+                continue
             partition = partition_of(flows.feeds.partitions(name), slot)
             if flows.feeds.can_have(name, partition):
                 places = affected(flows.feeds, flows.feeds.feeds[name], partition)
@@ -193,14 +196,15 @@ def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]
     return found
 
 
-def _slots_of(event: Event, dataset: Dataset) -> Iterator[Slot]:
-    """The base slots that an event names; none if it is about other slots, or about facts."""
-    details, grain = event.details, dataset.base
-    if details.get("grain") != grain or "first" not in details:
+def slots_of(event: Event, dataset: Dataset) -> Iterator[Slot]:
+    """The slots of a dataset that an event names; none if it is about facts."""
+    details = event.details
+    if "grain" not in details or "first" not in details:
         return
+    grain, member = Grain.named(str(details["grain"])), str(details.get("member", NO_MEMBER))
     for first, last in details.get("parts", [(details["first"], details["last"])]):
         start, end = (parse_start(str(text), grain)[1] for text in (first, last))
-        yield Slot(dataset.name, NO_MEMBER, grain, start)
+        yield Slot(dataset.name, member, grain, start)
         while start < end:
             start = moved(grain, start, 1)
-            yield Slot(dataset.name, NO_MEMBER, grain, start)
+            yield Slot(dataset.name, member, grain, start)
