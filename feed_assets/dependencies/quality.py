@@ -385,13 +385,22 @@ class SlotQuality:
 
     def was_read(self, output: Slot, inputs: Iterable[Slot]) -> bool:
         """Whether the present revision of a slot was computed from the present content of exactly these inputs."""
-        newest = self._revisions.revision_of(output)
+        found = self._computation(output)
+        read = {each.slot: self._history.same(*each) for each in found.inputs} if found else None
+        return read == {each: self._history.current(each) for each in inputs}
+
+    def run_of(self, output: Slot) -> str:
+        """The run that computed the present revision of a slot; "" if it is unknown."""
+        found = self._computation(output)
+        return found.run if found else ""
+
+    def _computation(self, output: Slot) -> Computation | None:
+        """The newest computation of the present content of a slot."""
+        newest = self._revisions.revision_of(output) or 1
         for revision in range(newest, self._history.current(output) - 1, -1):
-            found = self._lineage.computations.get(SlotRevision(output, revision))
-            if found is not None:
-                read = {each.slot: self._history.same(*each) for each in found.inputs}
-                return read == {each: self._history.current(each) for each in inputs}
-        return False
+            if (found := self._lineage.computations.get(SlotRevision(output, revision))) is not None:
+                return found
+        return None
 
     def known_mark(self, mark_id: str) -> Mark:
         """A mark by its id, also if it is removed. Raises QualityError for an unknown id."""

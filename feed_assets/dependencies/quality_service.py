@@ -119,6 +119,11 @@ class QualityService:
         with self._kept.quality() as quality:
             return quality.profile(slot)
 
+    def run_of(self, slot: Slot) -> str:
+        """The run that computed the present revision of a slot; "" if it is unknown."""
+        with self._kept.quality() as quality:
+            return quality.run_of(slot)
+
     def to_check(self, checks: Mapping[str, frozenset[str]]) -> list[tuple[SlotProfile, frozenset[str]]]:
         """The present revisions that need a deeper look, and which of the `checks`: see `SlotQuality`."""
         with self._kept.quality() as quality:

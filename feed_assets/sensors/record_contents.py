@@ -10,9 +10,15 @@ from feed_assets.steps.writing import DIGEST, PROFILE
 
 
 def content_of(record: Record) -> tuple[str, Profile | None]:
-    """The digest of the rows, "" if it is unknown, and their profile, None if there is none."""
-    digest, profile = record.facts.details.get(DIGEST), record.facts.details.get(PROFILE)
-    return digest if isinstance(digest, str) else "", _profile(profile)
+    """The digest of the rows, "" if it is unknown, and their profile.
+
+    Without a profile in the record, it has the number of rows alone; None if that is unknown, too.
+    """
+    details, rows = record.facts.details, record.facts.rows
+    digest, profile = details.get(DIGEST), _profile(details.get(PROFILE))
+    if profile is None and rows is not None:
+        profile = Profile(rows.published)
+    return digest if isinstance(digest, str) else "", profile
 
 
 def _profile(plain: Any) -> Profile | None:
