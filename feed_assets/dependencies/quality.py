@@ -14,7 +14,8 @@ from typing import Final
 from feed_assets.datasets.containment import ancestors
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import moved
+from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.instants import DAY_SECONDS
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.checks_passed import ChecksPassed
 from feed_assets.dependencies.lineage import Consumption, Lineage
@@ -52,6 +53,8 @@ from feed_assets.dependencies.revision_history import RevisionHistory, Revisions
 from feed_assets.dependencies.slot_profiles import SlotProfiles
 
 ANY_CHECKS: Final[Mapping[str, frozenset[str]]] = {}
+_PROFILES_KEPT: Final = 70 * DAY_SECONDS
+_LONG_KEPT: Final = 3 * 366 * DAY_SECONDS
 _SHOWN: Final = 3
 """How many marks a message names."""
 
@@ -61,7 +64,7 @@ class SlotQuality:
 
     `revisions` tells present revisions. `required` has the names of the checks of datasets; a dataset without names
     passes if it has a result and no failure. `audited` datasets pass without a result: they publish only what passed.
-    Memory grows with the facts that `forget` keeps.
+    Memory grows with the facts; profiles are dropped when they are old.
     """
 
     def __init__(
@@ -284,27 +287,15 @@ class SlotQuality:
         events = self._mark_events(before, self._carriers(touched), at, cause=cause)
         return Change(tuple(fresh), tuple(events))
 
-    def forget(self, before: int) -> tuple[Fact, ...]:
-        """Drop what concerns slots that ended before an instant, unless a later slot was computed from it.
+    def old_profiles(self, clock: int) -> tuple[SlotProfile, ...]:
+        """The profiles with which no later slot is compared at this time."""
+        return tuple(each for each in self._profiles if self._end(each.on.slot) + _kept(each.on.slot) < clock)
 
-        Open backfills stay. Returns the facts to delete from the store.
-        """
-        outputs, read = self._lineage.needed_by(lambda output: self._end(output.slot) >= before)
-        needed = SlotIndex(self._datasets)
-        for slot in read:
-            needed.add(slot)
-
-        def is_gone(fact: Fact) -> bool:
-            if isinstance(fact, Computation):
-                return fact.output not in outputs
-            if isinstance(fact, Backfill) and fact.closed is None:
-                return False
-            return all(self._end(slot) < before and not needed.overlapping(slot) for slot in _slots(fact))
-
-        gone = tuple(fact for fact in self.facts() if is_gone(fact))
-        for fact in gone:
-            self._drop(fact)
-        self._spread([mark.id for mark in self._marks.values() if mark.removal is None])
+    def forget_profiles(self, clock: int) -> tuple[SlotProfile, ...]:
+        """Drop the old profiles, and return them. All other facts stay: answers about old slots follow from them."""
+        gone = self.old_profiles(clock)
+        for profile in gone:
+            self._profiles.discard(profile)
         return gone
 
     # Answers
@@ -469,23 +460,6 @@ class SlotQuality:
                         del self._open[slot]
                         self._open_slots.discard(slot)
 
-    def _drop(self, fact: Fact) -> None:
-        match fact:
-            case Ended():
-                del self._endings[fact]
-                self._history.forget(fact)
-            case Computation():
-                self._lineage.forget(fact.output)
-            case CheckResult():
-                self._checks.discard(fact)
-            case SlotProfile():
-                self._profiles.discard(fact)
-            case Mark():
-                del self._marks[fact.id]
-                self._lineage.withdraw(fact.id)
-            case Backfill():
-                del self._backfills[fact.id]
-
     def _remove(self, marks: Sequence[Mark], removal: Signature) -> Change:
         before = self._carriers([mark.id for mark in marks])
         gone = tuple(replace(mark, removal=removal) for mark in marks)
@@ -590,6 +564,11 @@ class SlotQuality:
         backfill = self._open_backfill_of(on.slot)
         is_open = f"; the backfill {backfill.id} is open" if backfill else ""
         return f"{text}{f': {why}{more}' if why else ''}{is_open}."
+
+
+def _kept(slot: Slot) -> int:
+    """How long a profile is kept, in seconds: longer than later slots are compared with it."""
+    return _LONG_KEPT if slot.grain in {Grain.WEEK, Grain.MONTH, Grain.QUARTER, Grain.WHOLE} else _PROFILES_KEPT
 
 
 def _require(text: str, message: str) -> None:

@@ -144,7 +144,8 @@ def test_d43_one_monolith_and_three_flows_have_equal_output(desk: Installation, 
     def assets(days: dg.DailyPartitionsDefinition) -> Sequence[Any]:
         @dg.asset(partitions_def=days, metadata=fa.feed_metadata(ORDERS, SCHEMA), io_manager_key=IO)
         def orders() -> DataFrame:
-            return spark.sql("SELECT IF(id % 7 = 0, NULL, concat('u', id % 10)) AS user, id % 5 AS orders FROM range(100)")
+            user = "IF(id % 7 = 0, NULL, concat('u', id % 10)) AS user"
+            return spark.range(100).selectExpr(user, "id % 5 AS orders")
 
         return [
             orders,
