@@ -1,6 +1,7 @@
 """Expectations of data, and the audit that publishes or rejects it as Dagster checks."""
 
 from feed_assets.checks.asset_checks import Limits, audit
+from feed_assets.checks.deeper_checks import deeper
 from feed_assets.quality.column_rules import accepted_values, in_range, not_null, references, schema_as_declared, unique
 from feed_assets.quality.expectation import Expectation, Judgement, Reference, Subject
 from feed_assets.quality.row_rules import not_empty, quarantined_share, row_count_near_median, rows_accounted
@@ -14,6 +15,7 @@ __all__ = [
     "Subject",
     "accepted_values",
     "audit",
+    "deeper",
     "fresh",
     "in_range",
     "not_empty",

@@ -57,6 +57,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
 
     FLOW is an asset with a trigger, or the location of its feed.
     """
+    from feed_assets.dependencies.outputs import output_of  # noqa: PLC0415 - loaded with the service only
     from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()
@@ -83,6 +84,11 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
         ],
         empty="It reads nothing that has slots.",
     )
+    if (output := output_of(states, verdict.case.slot)) is not None:
+        click.echo()
+        print_text(f"In force: {output.sentence}.")
+        for each in output.unusual:
+            print_text(f"- unusual {each}.", indent="  ")
     result = states.quality.why_bad(verdict.case.slot) if verdict.case.in_force else []
     for heading, paths in (
         ("Bad inputs, and how that came:", dict.fromkeys(path for each in verdict.case.inputs for path in each.marks)),
@@ -223,7 +229,9 @@ def _print_plain(found: object) -> None:
 
 
 def _plain(verdict: Verdict, states: Dependencies) -> dict[str, object]:
-    case = verdict.case
+    from feed_assets.dependencies.outputs import output_of  # noqa: PLC0415 - loaded with the service only
+
+    case, output = verdict.case, output_of(states, verdict.case.slot)
     return {
         "flow": case.flow,
         "slot": str(case.slot),
@@ -247,6 +255,7 @@ def _plain(verdict: Verdict, states: Dependencies) -> dict[str, object]:
             for each in case.inputs
         ],
         "marks": [_plain_path(path) for path in states.quality.why_bad(case.slot)] if case.in_force else [],
+        "output": output.plain if output else None,
     }
 
 

@@ -48,24 +48,15 @@ class ChecksPassed:
             places[slot.member, slot.grain] = places.get((slot.member, slot.grain), 0) + 1
         self._results.setdefault(slot, {}).setdefault(revision, {})[result.check] = result
 
-    def discard(self, result: CheckResult) -> None:
-        """Drop a result, if it is there."""
-        slot, revision = result.on
-        if self.result(result) != result:
-            return
-        del self._results[slot][revision][result.check]
-        if not self._results[slot][revision]:
-            del self._results[slot][revision]
-        if not self._results[slot]:
-            del self._results[slot]
-            places = self._places[slot.dataset]
-            places[slot.member, slot.grain] -= 1
-            if not places[slot.member, slot.grain]:
-                del places[slot.member, slot.grain]
-
     def result(self, like: CheckResult) -> CheckResult | None:
         """The result that is known of the same check on the same revision."""
         return self._results.get(like.on.slot, {}).get(like.on.revision, {}).get(like.check)
+
+    def has_result(self, slot: Slot, check: str) -> bool:
+        """Whether a check has a result on the present revision of a slot, or on one with the same content."""
+        current = self._history.current(slot)
+        found = self._results.get(slot, {}).items()
+        return any(check in results and self._history.same(slot, number) == current for number, results in found)
 
     def __iter__(self) -> Iterator[CheckResult]:
         for revisions in self._results.values():

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.marks import Profile
 
 
 class Read(NamedTuple):
@@ -28,7 +29,7 @@ class Published(NamedTuple):
     """Which update of a feed's partition is in force; None: no valid one.
 
     `digest` stands for the content: an update with the digest of the one before is no new revision. Empty: unknown.
-    `read` is what `run` computed the update from, as far as it is known.
+    `read` is what `run` computed the update from, and `profile` describes its rows, as far as they are known.
     """
 
     slot: Slot
@@ -36,6 +37,7 @@ class Published(NamedTuple):
     digest: str = ""
     read: tuple[Read, ...] = ()
     run: str = ""
+    profile: Profile | None = None
 
 
 class Listed(NamedTuple):

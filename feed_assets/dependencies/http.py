@@ -35,6 +35,7 @@ from feed_assets.dependencies.http_answers import (
     dataset_says,
     event_says,
     mark_says,
+    output_says,
     time_says,
     verdict_says,
 )
@@ -43,6 +44,7 @@ from feed_assets.dependencies.http_questions import asking
 from feed_assets.dependencies.http_reports import Reports, reporting
 from feed_assets.dependencies.http_requests import GONE, MOST_EVENTS, REFUSALS, Parameter, Query, described, refusing
 from feed_assets.dependencies.http_starts import starting
+from feed_assets.dependencies.outputs import output_of
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_calendar import Shown, slot_calendar
 from feed_assets.dependencies.slot_listing import listed_slots
@@ -111,6 +113,7 @@ def _about_slots(api: DependencyApi) -> list[Operation]:
                 parts=_parts(api, found),
                 marks=[mark_says(each) for each in api.states.quality.why_bad(found)],
                 runs=None if runs is None else [_run(each) for each in runs],
+                output=output_says(output_of(api.states, found)),
             )
 
         return json_answer(200, await api.asked(work))

@@ -12,6 +12,7 @@ from feed_assets.datasets.slots import start_text
 from feed_assets.dependencies.answers import Answer
 from feed_assets.dependencies.gate import Verdict
 from feed_assets.dependencies.marks import Backfill, Mark, QualityState, Signature
+from feed_assets.dependencies.outputs import SlotOutput
 from feed_assets.dependencies.quality_states import MarkPath
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.slot_calendar import Calendar
@@ -234,11 +235,25 @@ class BackfillsSay(msgspec.Struct, frozen=True):
     backfills: list[BackfillSays]
 
 
+class OutputSays(msgspec.Struct, frozen=True):
+    """The update in force of a feed's slot, and its rows. `run` made it; "" if that is unknown.
+
+    `columns` has nulls, distinct values (an estimate), the smallest and the largest number or time of profiled feeds;
+    times are in seconds since 1970, UTC. `unusual` says what was unusual beside recent weeks.
+    """
+
+    update: str
+    run: str
+    rows: int
+    columns: dict[str, dict[str, int | float | None]]
+    unusual: list[str]
+
+
 class DetailsSay(msgspec.Struct, frozen=True):
     """Everything about a slot. `flow` and `partition` name the flow that makes it, for `explain`.
 
     `reads` are the slots that it is made of, `read_by` those that are made of it. `parts`: null where the dataset has
-    no parts. `runs`: null if Dagster cannot be asked.
+    no parts. `runs`: null if Dagster cannot be asked. `output`: null for raw data, and where no record tells the rows.
     """
 
     slot: SlotSays
@@ -250,6 +265,7 @@ class DetailsSay(msgspec.Struct, frozen=True):
     parts: list[PartSays] | None
     marks: list[MarkSays]
     runs: list[RunSays] | None
+    output: OutputSays | None
 
 
 def mark_says(path: MarkPath) -> MarkSays:
@@ -277,6 +293,11 @@ def signature_says(signature: Signature) -> SignatureSays:
 def backfill_says(backfill: Backfill) -> BackfillSays:
     """An open backfill, as the API says it."""
     return BackfillSays(backfill.id, [*map(str, backfill.slots)], signature_says(backfill.opened))
+
+
+def output_says(output: SlotOutput | None) -> OutputSays | None:
+    """What is known of the rows of a slot, as the API says it."""
+    return None if output is None else OutputSays(**output.plain)
 
 
 def dataset_says(declared: Declared, *, flow: str | None, reads: Iterable[str]) -> DatasetSays:

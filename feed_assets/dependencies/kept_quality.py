@@ -62,6 +62,11 @@ class KeptQuality:
             changed,
         )
 
+    def delete_profiles(self, connection: Any, clock: int) -> None:
+        """Delete the profiles that are old at this time, in the database and in memory."""
+        rows = map(to_row, self.view(connection).forget_profiles(clock))
+        tables.delete_quality(connection, self._base, [(row.kind, short_digest(row.key)) for row in rows])
+
     def forget(self) -> None:
         """Drop memory: it is loaded again when needed."""
         self._view = None

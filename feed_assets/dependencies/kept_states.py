@@ -225,15 +225,24 @@ class KeptStates:
             self.news.notify_all()
 
     def fold(self, now: datetime) -> None:
-        """Delete what is no longer kept: parts, and the states of old slots below an hour."""
+        """Delete what is no longer kept: parts, the states of old slots below an hour, old profiles."""
         clock = instant_of(now)
         with self._lock:
-            names = [name for name in self.datasets if self.view(name).windows.has_to_fold]
-            if not names or not self.store.exists():
+            if not self.store.exists():
                 return
-            with self.store.writing(LOG) as transaction:
-                self._catch_up(transaction.connection)
-                folded = [self._fold(transaction, name, max(clock, self.view(name).clock), now) for name in names]
+            names = [name for name in self.datasets if self.view(name).windows.has_to_fold]
+            with self.quality() as quality:
+                has_old = bool(quality.old_profiles(clock))
+            if not names and not has_old:
+                return
+            try:
+                with self.store.writing(LOG) as transaction:
+                    self._catch_up(transaction.connection)
+                    folded = [self._fold(transaction, name, max(clock, self.view(name).clock), now) for name in names]
+                    self._quality.delete_profiles(transaction.connection, clock)
+            except BaseException:
+                self._forget()
+                raise
             if any(folded):
                 self._forget()
 

@@ -10,7 +10,7 @@ one, and those that were computed from bad ones. What overlaps them is found whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from feed_assets.datasets.dataset import Dataset
@@ -172,24 +172,3 @@ class Lineage:
         """The marks that revisions carry whose slots touch the days of a range, at related members. Perhaps more."""
         carriers = self._carriers.near(slots)
         return {mark for slot in carriers for marks in self._carried[slot].values() for mark in marks}
-
-    def needed_by(self, wanted: Callable[[SlotRevision], bool]) -> tuple[set[SlotRevision], set[Slot]]:
-        """The outputs that are wanted and all that they were computed from; and the slots of these and their inputs."""
-        outputs = {output for output in self._computations if wanted(output)}
-        others: dict[Slot, list[SlotRevision]] = {}
-        index = SlotIndex(self._datasets)
-        for output in self._computations.keys() - outputs:
-            others.setdefault(output.slot, []).append(output)
-            index.add(output.slot)
-        waiting = [*outputs]
-        slots: set[Slot] = set()
-        while waiting:
-            output = waiting.pop()
-            fresh = {output.slot, *(read.slot for read in self._computations[output].inputs)} - slots
-            slots |= fresh
-            for slot in fresh:
-                for other in index.overlapping(slot):
-                    waiting += others.pop(other, ())
-                    index.discard(other)
-                    outputs.update(waiting)
-        return outputs, slots

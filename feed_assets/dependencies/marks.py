@@ -1,4 +1,4 @@
-"""Facts about quality, as values: marks, results of checks, what a slot was computed from, backfills.
+"""Facts about quality, as values: marks, results of checks, profiles, what a slot was computed from, backfills.
 
 Here: the values and their errors. Not here: what follows from them (`quality`), and how they are stored
 (`quality_rows`).
@@ -6,8 +6,10 @@ Here: the values and their errors. Not here: what follows from them (`quality`),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import NamedTuple, TypeAlias
 
 from feed_assets.datasets.grains import Grain
@@ -163,7 +165,60 @@ class Backfill:
     abandoned: bool = False
 
 
-Fact: TypeAlias = Mark | CheckResult | Computation | Ended | Backfill
+Number: TypeAlias = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """A column of a slot: records without a value, distinct values, smallest and largest value of a number or time.
+
+    `distinct` may be an estimate. `smallest` and `largest` are None for other types, and without values; those of a
+    `time` are in seconds since 1970, UTC.
+    """
+
+    nulls: int
+    distinct: int
+    smallest: Number | None = None
+    largest: Number | None = None
+    time: bool = False
+
+    def is_possible(self, rows: int) -> bool:
+        """Whether a column of a slot with so many rows may have these numbers."""
+        values = [each for each in (self.smallest, self.largest) if each is not None]
+        return 0 <= self.nulls <= rows and self.distinct >= 0 and all(map(isfinite, values))
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The records of a slot in numbers."""
+
+    rows: int
+    columns: Mapping[str, ColumnProfile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        bad = [name for name, each in self.columns.items() if not each.is_possible(self.rows)]
+        if self.rows < 0 or bad:
+            where = f" in {', '.join(bad)}" if bad else ""
+            raise QualityError(
+                f"A profile of {self.rows} rows has impossible numbers{where}. Counts are 0 or more, no column has "
+                "more nulls than rows, and values are finite."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SlotProfile:
+    """The profile of a revision of a slot, and when it was made, in seconds since 1970, UTC.
+
+    `unusual` has what was unusual in it then, by the profiles of earlier weeks, as sentences.
+    """
+
+    on: SlotRevision
+    profile: Profile
+    at: int
+    unusual: tuple[str, ...] = ()
+
+
+Fact: TypeAlias = Mark | CheckResult | Computation | Ended | Backfill | SlotProfile
 
 
 class QualityState(StrEnum):

@@ -1,7 +1,7 @@
 """Profiles of slots, and what is unusual in one, by those of the same hours of recent weeks.
 
-Here: pure statistics. Not here: counting (`engine`), and what follows from an anomaly: a deeper check, then perhaps a
-mark (`quality`).
+Here: pure statistics. Not here: counting (`engine`), the values (`marks`), and what follows from an anomaly: a deeper
+check, then perhaps a mark (`quality`).
 
 The usual value is the median; the usual distance from it is the median distance, scaled to the standard deviation of a
 normal distribution. A few bad weeks move neither. The scale has a floor, so that numbers that never changed allow for a
@@ -10,67 +10,21 @@ little change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite, log, sqrt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Final
 
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import SlotError
 from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import QualityError, SlotRevision
-
-Number: TypeAlias = int | float
+from feed_assets.dependencies.marks import ColumnProfile, Number, Profile
 
 _TO_DEVIATION: Final = 1.4826
 """The standard deviation of a normal distribution, in median distances."""
 _WEEK_SECONDS: Final = 7 * 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnProfile:
-    """A column of a slot: records without a value, distinct values, smallest and largest value of a number or time.
-
-    `distinct` may be an estimate. `smallest` and `largest` are None for other types, and without values.
-    """
-
-    nulls: int
-    distinct: int
-    smallest: Number | None = None
-    largest: Number | None = None
-
-    def is_possible(self, rows: int) -> bool:
-        """Whether a column of a slot with so many rows may have these numbers."""
-        values = [each for each in (self.smallest, self.largest) if each is not None]
-        return 0 <= self.nulls <= rows and self.distinct >= 0 and all(map(isfinite, values))
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """The records of a slot in numbers."""
-
-    rows: int
-    columns: Mapping[str, ColumnProfile] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        bad = [name for name, each in self.columns.items() if not each.is_possible(self.rows)]
-        if self.rows < 0 or bad:
-            where = f" in {', '.join(bad)}" if bad else ""
-            raise QualityError(
-                f"A profile of {self.rows} rows has impossible numbers{where}. Counts are 0 or more, no column has "
-                "more nulls than rows, and values are finite."
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class SlotProfile:
-    """The profile of a revision of a slot, and when it was made, in seconds since 1970, UTC."""
-
-    on: SlotRevision
-    profile: Profile
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +81,19 @@ def comparable_slots(dataset: Dataset, slot: Slot, count: int = 8) -> list[Slot]
     step = 1 if slot.grain in {Grain.WEEK, Grain.MONTH, Grain.QUARTER} else a_week
     earlier = (slot._replace(start=moved(slot.grain, slot.start, -step * number)) for number in range(1, count + 1))
     return [each for each in earlier if _exists(dataset, each)]
+
+
+def since(profile: Profile, begin: int) -> Profile:
+    """A profile whose times are seconds since this instant, so that it can be compared with one of another week."""
+
+    def moved_by(value: Number | None) -> Number | None:
+        return None if value is None else value - begin
+
+    columns = {
+        name: replace(each, smallest=moved_by(each.smallest), largest=moved_by(each.largest)) if each.time else each
+        for name, each in profile.columns.items()
+    }
+    return replace(profile, columns=columns)
 
 
 def anomalies(profile: Profile, recent: Sequence[Profile], limits: Limits = DEFAULT_LIMITS) -> list[Anomaly]:

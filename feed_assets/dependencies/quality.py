@@ -14,7 +14,8 @@ from typing import Final
 from feed_assets.datasets.containment import ancestors
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import moved
+from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.instants import DAY_SECONDS
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.checks_passed import ChecksPassed
 from feed_assets.dependencies.lineage import Consumption, Lineage
@@ -31,6 +32,7 @@ from feed_assets.dependencies.marks import (
     QualityState,
     RefusedMoveError,
     Signature,
+    SlotProfile,
     SlotRange,
     SlotRevision,
 )
@@ -44,11 +46,15 @@ from feed_assets.dependencies.quality_events import (
     backfill_events,
     mark_events,
     pass_events,
+    unusual_event,
 )
 from feed_assets.dependencies.quality_states import MarkPath, Quality, QualityStates
 from feed_assets.dependencies.revision_history import RevisionHistory, Revisions, ended_ranges
+from feed_assets.dependencies.slot_profiles import SlotProfiles
 
 ANY_CHECKS: Final[Mapping[str, frozenset[str]]] = {}
+_PROFILES_KEPT: Final = 70 * DAY_SECONDS
+_LONG_KEPT: Final = 3 * 366 * DAY_SECONDS
 _SHOWN: Final = 3
 """How many marks a message names."""
 
@@ -58,7 +64,7 @@ class SlotQuality:
 
     `revisions` tells present revisions. `required` has the names of the checks of datasets; a dataset without names
     passes if it has a result and no failure. `audited` datasets pass without a result: they publish only what passed.
-    Memory grows with the facts that `forget` keeps.
+    Memory grows with the facts; profiles are dropped when they are old.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class SlotQuality:
         self._lineage = Lineage(self._datasets, self._history)
         self._checks = ChecksPassed(self._datasets, self._history, self._required, self._audited)
         self._states = QualityStates(self._history, self._lineage, self._checks)
+        self._profiles = SlotProfiles(self._datasets, self._history)
         self._marks: dict[str, Mark] = {}
         self._endings: dict[Ended, None] = {}
         self._backfills: dict[str, Backfill] = {}
@@ -106,6 +113,7 @@ class SlotQuality:
         yield from self._endings
         yield from self._lineage.computations.values()
         yield from self._checks
+        yield from self._profiles
         yield from self._backfills.values()
         yield from self._marks.values()
 
@@ -241,6 +249,16 @@ class SlotQuality:
         events = self._mark_events(before, self._carriers(marks), computation.at, cause="computed")
         return Change((computation,), tuple(events))
 
+    def profiled(self, profile: SlotProfile) -> Change:
+        """Take the profile of a revision, and compare it with those of recent weeks. Raises as `mark` for revisions."""
+        self._require_revision(profile.on)
+        known = self._profiles.of(profile.on)
+        if known is not None and known.profile == profile.profile:
+            return Change()
+        judged = self._profiles.judged(profile, self._states)
+        self._keep(judged)
+        return Change((judged,), (unusual_event(judged),) if judged.unusual else ())
+
     def reopened(self, ended: Iterable[SlotRevision], sequence: int, *, at: int) -> Change:
         """One act of reopening ended these revisions: of base slots, and of all roll-ups whose revision rose.
 
@@ -269,27 +287,15 @@ class SlotQuality:
         events = self._mark_events(before, self._carriers(touched), at, cause=cause)
         return Change(tuple(fresh), tuple(events))
 
-    def forget(self, before: int) -> tuple[Fact, ...]:
-        """Drop what concerns slots that ended before an instant, unless a later slot was computed from it.
+    def old_profiles(self, clock: int) -> tuple[SlotProfile, ...]:
+        """The profiles with which no later slot is compared at this time."""
+        return tuple(each for each in self._profiles if self._end(each.on.slot) + _kept(each.on.slot) < clock)
 
-        Open backfills stay. Returns the facts to delete from the store.
-        """
-        outputs, read = self._lineage.needed_by(lambda output: self._end(output.slot) >= before)
-        needed = SlotIndex(self._datasets)
-        for slot in read:
-            needed.add(slot)
-
-        def is_gone(fact: Fact) -> bool:
-            if isinstance(fact, Computation):
-                return fact.output not in outputs
-            if isinstance(fact, Backfill) and fact.closed is None:
-                return False
-            return all(self._end(slot) < before and not needed.overlapping(slot) for slot in _slots(fact))
-
-        gone = tuple(fact for fact in self.facts() if is_gone(fact))
-        for fact in gone:
-            self._drop(fact)
-        self._spread([mark.id for mark in self._marks.values() if mark.removal is None])
+    def forget_profiles(self, clock: int) -> tuple[SlotProfile, ...]:
+        """Drop the old profiles, and return them. All other facts stay: answers about old slots follow from them."""
+        gone = self.old_profiles(clock)
+        for profile in gone:
+            self._profiles.discard(profile)
         return gone
 
     # Answers
@@ -337,6 +343,55 @@ class SlotQuality:
         """What a revision was computed from; empty if that is not known."""
         found = self._lineage.computations.get(output)
         return found.inputs if found else ()
+
+    def profile(self, slot: Slot) -> SlotProfile | None:
+        """The profile of the present revision of a slot; None if nobody made one."""
+        return self._profiles.present(slot)
+
+    def to_check(self, checks: Mapping[str, frozenset[str]]) -> list[tuple[SlotProfile, frozenset[str]]]:
+        """The present revisions that need a deeper look, and which of the `checks` of their datasets.
+
+        Those with an unusual profile, and those of slots that one of the checks has marked in an earlier revision; each
+        until the check has a result on the revision.
+        """
+        found = {each.on.slot: each for each in self._profiles.unusual()}
+        wanted = {slot: checks.get(slot.dataset, frozenset()) for slot in found}
+        for mark in self._marks.values():
+            slot, author = mark.on.slot, mark.author
+            if author.kind is AuthorKind.CHECK and author.name in checks.get(slot.dataset, ()):
+                profile = self._profiles.present(slot)
+                if profile is not None and self._history.same(*mark.on) < self._history.current(slot):
+                    found[slot] = profile
+                    wanted[slot] = wanted.get(slot, frozenset()) | {author.name}
+        pending = [
+            (found[slot], frozenset(name for name in names if not self._checks.has_result(slot, name)))
+            for slot, names in sorted(wanted.items())
+        ]
+        return [each for each in pending if each[1]]
+
+    def carriers(self) -> list[Slot]:
+        """The slots that carry a mark in some revision. What overlaps them is bad, too."""
+        marks = (mark.id for mark in self._marks.values() if mark.removal is None)
+        return sorted({slot for mark in marks for slot, _ in self._lineage.reach(mark)})
+
+    def was_read(self, output: Slot, inputs: Iterable[Slot]) -> bool:
+        """Whether the present revision of a slot was computed from the present content of exactly these inputs."""
+        found = self._computation(output)
+        read = {each.slot: self._history.same(*each) for each in found.inputs} if found else None
+        return read == {each: self._history.current(each) for each in inputs}
+
+    def run_of(self, output: Slot) -> str:
+        """The run that computed the present revision of a slot; "" if it is unknown."""
+        found = self._computation(output)
+        return found.run if found else ""
+
+    def _computation(self, output: Slot) -> Computation | None:
+        """The newest computation of the present content of a slot."""
+        newest = self._revisions.revision_of(output) or 1
+        for revision in range(newest, self._history.current(output) - 1, -1):
+            if (found := self._lineage.computations.get(SlotRevision(output, revision))) is not None:
+                return found
+        return None
 
     def known_mark(self, mark_id: str) -> Mark:
         """A mark by its id, also if it is removed. Raises QualityError for an unknown id."""
@@ -394,6 +449,8 @@ class SlotQuality:
                 self._lineage.computed(fact)
             case CheckResult():
                 self._checks.add(fact)
+            case SlotProfile():
+                self._profiles.add(fact)
             case Mark():
                 self._marks[fact.id] = fact
             case Backfill():
@@ -405,21 +462,6 @@ class SlotQuality:
                     elif self._open.get(slot) == fact.id:
                         del self._open[slot]
                         self._open_slots.discard(slot)
-
-    def _drop(self, fact: Fact) -> None:
-        match fact:
-            case Ended():
-                del self._endings[fact]
-                self._history.forget(fact)
-            case Computation():
-                self._lineage.forget(fact.output)
-            case CheckResult():
-                self._checks.discard(fact)
-            case Mark():
-                del self._marks[fact.id]
-                self._lineage.withdraw(fact.id)
-            case Backfill():
-                del self._backfills[fact.id]
 
     def _remove(self, marks: Sequence[Mark], removal: Signature) -> Change:
         before = self._carriers([mark.id for mark in marks])
@@ -527,6 +569,11 @@ class SlotQuality:
         return f"{text}{f': {why}{more}' if why else ''}{is_open}."
 
 
+def _kept(slot: Slot) -> int:
+    """How long a profile is kept, in seconds: longer than later slots are compared with it."""
+    return _LONG_KEPT if slot.grain in {Grain.WEEK, Grain.MONTH, Grain.QUARTER, Grain.WHOLE} else _PROFILES_KEPT
+
+
 def _require(text: str, message: str) -> None:
     if not text.strip():
         raise QualityError(f"{message}.")
@@ -550,7 +597,7 @@ def _require_owner(mark: Mark, remover: Author) -> None:
 def _slots(fact: Fact) -> list[Slot]:
     """The slots that a fact is about."""
     match fact:
-        case Mark() | CheckResult():
+        case Mark() | CheckResult() | SlotProfile():
             return [fact.on.slot]
         case Computation():
             return [fact.output.slot, *(read.slot for read in fact.inputs)]

@@ -11,7 +11,16 @@ from typing import Any
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.slots import Slot, start_text
-from feed_assets.dependencies.marks import Backfill, CheckResult, Fact, Mark, Signature, SlotRange, SlotRevision
+from feed_assets.dependencies.marks import (
+    Backfill,
+    CheckResult,
+    Fact,
+    Mark,
+    Signature,
+    SlotProfile,
+    SlotRange,
+    SlotRevision,
+)
 from feed_assets.dependencies.overlaps import footprint
 from feed_assets.dependencies.revision_history import ended_ranges
 
@@ -22,6 +31,7 @@ class Kind(StrEnum):
     MARKED = "marked"
     UNMARKED = "unmarked"
     PASSED = "passed"
+    UNUSUAL = "unusual"
     BACKFILL_OPENED = "backfill_opened"
     BACKFILL_CLOSED = "backfill_closed"
 
@@ -31,7 +41,7 @@ class QualityEvent:
     """A change for a range of slots, in their present revisions. `at` is in seconds since 1970, UTC.
 
     `parts` are the first and last starts of the parts of the range without gaps; empty if it has no gap. `subject` is
-    the id of the mark or of the backfill, or the name of the check. `on` is the revision that is marked or
+    the id of the mark or of the backfill, the name of the check, or `profile`. `on` is the revision that is marked or
     was checked. `cause` is what led to the change, if that was no command on the mark itself: `reopened`, `computed` or
     `reinstated`.
     """
@@ -80,6 +90,15 @@ class Change:
 
 Carriers = Mapping[str, AbstractSet[Slot]]
 """By dataset: the slots that carry a mark in their present revision."""
+
+
+def unusual_event(profile: SlotProfile) -> QualityEvent:
+    """The event of a profile that is unusual."""
+    (name, member, grain, start), _ = profile.on
+    slots = SlotRange(name, member, grain, start, start, 1)
+    return QualityEvent(
+        Kind.UNUSUAL, slots, "profile", "; ".join(profile.unusual), "profile", profile.at, on=profile.on
+    )
 
 
 def mark_events(

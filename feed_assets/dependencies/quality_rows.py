@@ -17,20 +17,25 @@ from feed_assets.dependencies.marks import (
     AuthorKind,
     Backfill,
     CheckResult,
+    ColumnProfile,
     Computation,
     Ended,
     Fact,
     Mark,
+    Profile,
     QualityError,
     Signature,
+    SlotProfile,
     SlotRange,
     SlotRevision,
 )
-from feed_assets.dependencies.profiles import ColumnProfile, Profile, SlotProfile
 
 
 class Row(NamedTuple):
-    """A fact as it is stored: `kind` is `mark`, `check`, `computation`, `ended` or `backfill`; `content` is JSON."""
+    """A fact as it is stored; `content` is JSON.
+
+    `kind` is `mark`, `check`, `profile`, `computation`, `ended` or `backfill`.
+    """
 
     kind: str
     key: str
@@ -67,28 +72,19 @@ def to_row(fact: Fact) -> Row:
             if closed is not None:
                 content["closed"] = _signed(closed)
             return Row("backfill", id, content)
+        case SlotProfile(on, profile, at, unusual):
+            columns = {
+                name: [each.nulls, each.distinct, each.smallest, each.largest, each.time]
+                for name, each in profile.columns.items()
+            }
+            content = {**_on(on), "rows": profile.rows, "columns": columns, "at": at, "unusual": [*unusual]}
+            return Row("profile", _text(on), content)
 
 
 def from_row(row: Row) -> Fact:
     """The fact of a row. Raises QualityError for a row that `to_row` does not write."""
     with _reading(row):
         return _fact(row.kind, row.content)
-
-
-def to_profile_row(profile: SlotProfile) -> Row:
-    """The row of a profile; its kind is `profile`. A slot has one for each revision."""
-    found = profile.profile.columns
-    columns = {name: [each.nulls, each.distinct, each.smallest, each.largest] for name, each in found.items()}
-    content = {**_on(profile.on), "rows": profile.profile.rows, "columns": columns, "at": profile.at}
-    return Row("profile", _text(profile.on), content)
-
-
-def from_profile_row(row: Row) -> SlotProfile:
-    """The profile of a row. Raises QualityError for a row that `to_profile_row` does not write."""
-    with _reading(row):
-        columns = {name: ColumnProfile(*numbers) for name, numbers in row.content["columns"].items()}
-        profile = Profile(row.content["rows"], columns)
-        return SlotProfile(_revision(row.content), profile, row.content["at"])
 
 
 @contextmanager
@@ -120,6 +116,10 @@ def _fact(kind: str, content: Mapping[str, Any]) -> Fact:
             closed = _signature(content["closed"]) if "closed" in content else None
             named = tuple(map(parse_slot, content["slots"]))
             return Backfill(content["id"], named, _signature(content), closed, content["abandoned"])
+        case "profile":
+            columns = {name: ColumnProfile(*numbers) for name, numbers in content["columns"].items()}
+            profile = Profile(content["rows"], columns)
+            return SlotProfile(_revision(content), profile, content["at"], tuple(content["unusual"]))
         case _:
             raise ValueError(f"there is no kind {kind!r}")
 

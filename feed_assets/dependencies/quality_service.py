@@ -6,7 +6,7 @@ Here: the face of a `Dependencies` for quality, and what updates were computed f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from uuid import uuid4
 
@@ -22,8 +22,10 @@ from feed_assets.dependencies.marks import (
     CheckResult,
     Computation,
     Mark,
+    Profile,
     QualityState,
     Signature,
+    SlotProfile,
     SlotRevision,
 )
 from feed_assets.dependencies.quality import SlotQuality
@@ -122,6 +124,31 @@ class QualityService:
         with self._kept.quality() as quality:
             return quality.open_backfills()
 
+    def profile(self, slot: Slot) -> SlotProfile | None:
+        """The profile of the present revision of a slot; None if nobody made one."""
+        with self._kept.quality() as quality:
+            return quality.profile(slot)
+
+    def run_of(self, slot: Slot) -> str:
+        """The run that computed the present revision of a slot; "" if it is unknown."""
+        with self._kept.quality() as quality:
+            return quality.run_of(slot)
+
+    def to_check(self, checks: Mapping[str, frozenset[str]]) -> list[tuple[SlotProfile, frozenset[str]]]:
+        """The present revisions that need a deeper look, and which of the `checks`: see `SlotQuality`."""
+        with self._kept.quality() as quality:
+            return quality.to_check(checks)
+
+    def carriers(self) -> list[Slot]:
+        """The slots that carry a mark in some revision. What overlaps them is bad, too."""
+        with self._kept.quality() as quality:
+            return quality.carriers()
+
+    def was_read(self, output: Slot, inputs: Iterable[Slot]) -> bool:
+        """Whether the present revision of a slot was computed from the present content of exactly these inputs."""
+        with self._kept.quality() as quality:
+            return quality.was_read(output, inputs)
+
     def consumers(self, slot: Slot, revision: int | None = None) -> list[Consumption]:
         """Who consumed a slot, or one that overlaps it; in this revision, or in any."""
         with self._kept.quality() as quality:
@@ -141,11 +168,24 @@ class QualityService:
 
 def computed(kept: KeptStates, fact: Published, at: int, quality: SlotQuality) -> Change:
     """Take what an update was computed from: a command for the transaction in which it comes into force."""
+    if (output := _revision_of(kept, fact)) is None:
+        return Change()
+    inputs = tuple(dict.fromkeys(found for each in fact.read if (found := _revision_read(kept, each)) is not None))
+    return quality.computed(Computation(output, inputs, fact.run, at))
+
+
+def profiled(kept: KeptStates, fact: Published, profile: Profile, at: int, quality: SlotQuality) -> Change:
+    """Take the profile of an update: a command as `computed`."""
+    on = _revision_of(kept, fact)
+    return Change() if on is None else quality.profiled(SlotProfile(on, profile, at))
+
+
+def _revision_of(kept: KeptStates, fact: Published) -> SlotRevision | None:
+    """The revision that an update makes; None if a later fact of the same transaction replaced it."""
     state = kept.state(fact.slot)
     if not isinstance(state, BaseState) or state.facts.update != fact.update:
-        return Change()  # a later fact of the same transaction replaced it
-    inputs = tuple(dict.fromkeys(found for each in fact.read if (found := _revision_read(kept, each)) is not None))
-    return quality.computed(Computation(SlotRevision(fact.slot, state.revision or 1), inputs, fact.run, at))
+        return None
+    return SlotRevision(fact.slot, state.revision or 1)
 
 
 def _revision_read(kept: KeptStates, read: Read) -> SlotRevision | None:

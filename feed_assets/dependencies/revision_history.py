@@ -44,17 +44,6 @@ class RevisionHistory:
                 found.sort(key=lambda each: (each.sequence, each.equal))
         self._has_equal |= ended.equal
 
-    def forget(self, ended: Ended) -> None:
-        """Take a reopening back out, if it is there."""
-        name, member, grain, first, last, _ = ended.slots
-        by_start = self._ended.get((name, member, grain), {})
-        for place in range(_place(grain, first), _place(grain, last) + 1):
-            kept = [each for each in by_start.get(place, []) if each != ended]
-            if kept:
-                by_start[place] = kept
-            else:
-                by_start.pop(place, None)
-
     def current(self, slot: Slot) -> int:
         """The present revision. The first one counts from its making on, so it is never 0."""
         return self.same(slot, self._revisions.revision_of(slot) or 1)

@@ -25,7 +25,7 @@ from feed_assets.dependencies.kept_states import LOG, Acts, Command, KeptStates,
 from feed_assets.dependencies.marks import Author, Backfill, Signature
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
-from feed_assets.dependencies.quality_service import QualityService, computed
+from feed_assets.dependencies.quality_service import QualityService, computed, profiled
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.updates import take_listed, take_published
 from feed_assets.state.event_log import Event, newest_number
@@ -72,6 +72,8 @@ class Dependencies:
                 take_published(act, fact)
                 if fact.update and fact.read:
                     acts.commands.append(partial(computed, self.kept, fact, act.clock))
+                if fact.update and fact.profile is not None:
+                    acts.commands.append(partial(profiled, self.kept, fact, fact.profile, act.clock))
 
         self.kept.change(now, work)
 

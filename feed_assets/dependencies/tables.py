@@ -195,6 +195,12 @@ def save_question(connection: Connection, key: DatasetKey, row: QuestionRow, cha
     _save(connection, _QUESTIONS, key, [row], changed)
 
 
+def delete_quality(connection: Connection, base: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Delete facts about quality: kind, digest."""
+    if values := [{"base": base, "kind": kind, "digest": digest} for kind, digest in rows]:
+        connection.execute(_QUALITY_DELETE, values)
+
+
 def save_clock(connection: Connection, key: DatasetKey, row: ClockRow, changed: int) -> None:
     """Save the time up to which a dataset's states are known."""
     _save(connection, _CLOCKS, key, [row], changed)
@@ -291,6 +297,9 @@ _DELETE_PARTS: Final = text(
 )
 _QUALITY_READ: Final = text(
     "SELECT kind, digest, content FROM feed_assets_dependency_quality WHERE base = :base AND changed > :after"
+)
+_QUALITY_DELETE: Final = text(
+    "DELETE FROM feed_assets_dependency_quality WHERE base = :base AND kind = :kind AND digest = :digest"
 )
 _QUALITY_SAVE: Final = text(
     "INSERT INTO feed_assets_dependency_quality (base, kind, digest, content, changed) VALUES (:base, :kind, :digest, "

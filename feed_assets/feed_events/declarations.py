@@ -33,6 +33,8 @@ TABLE = "feed/table"
 FIGURES = "feed/figures"
 LOADS = "feed/loads"
 """On a table of the warehouse: the location of its feed."""
+PROFILED = "feed/profiled"
+"""Whether the record of an update has the profile of its rows."""
 CONFIGURATION = "feed/configuration"
 """A digest of the asset's settings besides its code; a record's configuration includes it."""
 BOUNDARY = "feed/boundary"
@@ -74,6 +76,7 @@ def feed_metadata(
     audited: bool = False,
     warehouse: str = "",
     figures: Figures | None = None,
+    profiled: bool = False,
 ) -> dict[str, Any]:
     """The metadata that makes an asset a feed.
 
@@ -81,7 +84,8 @@ def feed_metadata(
     partition. An `audited` feed's updates stay staged until its checks publish them (see `checks.audit`).
     `warehouse` is a table: if FEED_ASSETS_WAREHOUSE is set, the update in force of each partition is loaded into it.
     Reports on late data compare the updates before and after by `figures`; the sensor fetches both from a bucket, so
-    name figures for feeds of results, not of records.
+    name figures for feeds of results, not of records. The record of each update of a `profiled` feed has its profile:
+    rows, and for each column NULLs, distinct values (an estimate), the smallest and the largest number or time.
 
     Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, if the schema is no
     StructType or lacks columns of `identity` or `figures`, or if a field of a STRUCT has a name with one of `<>,:` or a
@@ -124,6 +128,7 @@ def feed_metadata(
         COLUMN_SCHEMA: table_schema(schema),
         **({TABLE: warehouse} if warehouse else {}),
         **({FIGURES: asdict(figures)} if figures else {}),
+        **({PROFILED: profiled} if profiled else {}),
     }
 
 

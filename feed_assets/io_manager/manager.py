@@ -4,7 +4,7 @@ Here: the inputs and outputs of a Dagster step, and its errors and updates as Da
 and writing (`steps`), reading contexts (`step_contexts`), an update's metadata (`metadata`), audits (`checks`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_origin
 from weakref import WeakKeyDictionary
@@ -43,17 +43,19 @@ from feed_assets.steps.day_records import DayRecords
 from feed_assets.steps.step import MissingUpdateError, Reading, Step
 
 
-def file_feed_io_manager(sources: Iterable[Source]) -> dg.IOManagerDefinition:
+def file_feed_io_manager(sources: Iterable[Source], digested: Collection[dg.AssetKey] = ()) -> dg.IOManagerDefinition:
     """The IO manager of a project with these sources, on the run's `blackboard`, `spark`, `clock` and `attempts`.
 
-    Uses the run's resources, including overrides in its configuration.
+    The records of `digested` assets, which assets with a trigger read, have a digest of the rows. Uses the run's
+    resources, including overrides in its configuration.
     """
     by_key = {source.key: source for source in sources}
 
     @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock", ATTEMPTS})
     def file_feed(context: dg.InitResourceContext) -> FileFeedIOManager:
         given = context.resources
-        return FileFeedIOManager(given.blackboard, given.spark, given.clock, given.attempts, by_key)
+        digests = frozenset(digested)
+        return FileFeedIOManager(given.blackboard, given.spark, given.clock, given.attempts, by_key, digests)
 
     return file_feed
 
@@ -80,6 +82,7 @@ class FileFeedIOManager(dg.IOManager):
     clock: Clock
     attempts: RunAttempts
     sources: Mapping[str, Source]
+    digested: frozenset[dg.AssetKey] = frozenset()
 
     # By Dagster's context of the step; each attempt has its own.
     _steps: WeakKeyDictionary[Any, Step] = field(init=False, default_factory=WeakKeyDictionary)
@@ -233,5 +236,5 @@ class FileFeedIOManager(dg.IOManager):
             taken = self.attempts.take(step.dagster_run, flows)
             starts = {place: each.forced_key or flows[place] for place, each in taken.items()}
             run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log, starts)
-            self._steps[step] = Step.begin(run, outputs_of(step, self))
+            self._steps[step] = Step.begin(run, outputs_of(step, self, self.digested))
         return self._steps[step]

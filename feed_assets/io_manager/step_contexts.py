@@ -5,7 +5,7 @@ Here: every private name of Dagster's that this takes. Not here: storage and Spa
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from feed_assets.datasets.days import ONE_DAY
 from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.dependencies.trigger import Trigger
-from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
+from feed_assets.feed_events.declarations import CONFIGURATION, PROFILED, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
 from feed_assets.file_feed.digest import short_digest
@@ -24,10 +24,22 @@ from feed_assets.partitions.time_windows import time_window, window_of
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
-from feed_assets.steps.run import Output, Run
+from feed_assets.steps.run import Content, Output, Run
 
 INFRASTRUCTURE = frozenset(
-    {"attempts", "blackboard", "clock", "file_feed", "io_manager", "limits", "project", "spark", "state", "warehouse"}
+    {
+        "attempts",
+        "blackboard",
+        "clock",
+        "file_feed",
+        "io_manager",
+        "limits",
+        "project",
+        "slot_marks",
+        "spark",
+        "state",
+        "warehouse",
+    }
 )
 """Resources that do not change an update's content, and are not part of its configuration.
 
@@ -87,13 +99,27 @@ def _feeds_of(step: Any, manager: dg.IOManager) -> Iterator[tuple[dg.OutputConte
                 yield context, declaration
 
 
-def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
-    """The partitions of the selected outputs that are feeds and that this IO manager writes."""
+def outputs_of(step: Any, manager: dg.IOManager, digested: Collection[dg.AssetKey] = ()) -> Iterator[Output]:
+    """The partitions of the selected outputs that are feeds and that this IO manager writes.
+
+    The rows of `digested` assets, and of those with a trigger, get a digest.
+    """
     for context, declaration in _feeds_of(step, manager):
         definition = context.asset_partitions_def if context.has_asset_partitions else None
         version, digest = _code_version(context), _config_digest(context)
+        content = _content(context, digested)
         for partition in partitions_of(context):
-            yield Output(declaration, partition, window_of(definition, partition), version, digest)
+            yield Output(declaration, partition, window_of(definition, partition), version, digest, content)
+
+
+def _content(context: dg.OutputContext, digested: Collection[dg.AssetKey]) -> Content:
+    """What is recorded of the rows of an output: the digest for the gate; the profile only if the asset asks for it.
+
+    A profile takes a few percent of a run.
+    """
+    own = context.definition_metadata
+    digest = context.asset_key in digested or declared_trigger(own) is not None
+    return Content(digest=digest, profile=bool(plain(own.get(PROFILED))))
 
 
 def partitions_of(context: dg.InputContext | dg.OutputContext) -> list[str | None]:

@@ -20,6 +20,7 @@ from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.checks.asset_checks import Limits
+from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.triggers import TRIGGER
@@ -44,6 +45,8 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.slot_marks import ProjectSlotMarks
+from feed_assets.sensors.slot_quality import slot_quality
 from feed_assets.sensors.starts import starts
 from feed_assets.sensors.warehouse_loads import warehouse_loads
 from feed_assets.sources.kinds import Kind
@@ -111,25 +114,26 @@ class Project:
         settings, own = self.settings, list(assets)
         _require_own_feeds(own)
         _require_audits(own, asset_checks)
-        given = {**self._resources(), **(resources or {})}
+        marks = ProjectSlotMarks(self.sources, settings.first_day, lambda: made.resolve_asset_graph())  # noqa: PLW0108 - made below
+        given = {**self._resources(), SLOT_MARKS: marks, **(resources or {})}
         raw = [raw_logs(source, self.hours) for source in self.sources]
         reports = [late_data_reports(self.days)] if self.sources else []
         channels = frozenset({"mail", "notifier"} & given.keys())
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
         tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
-        found = dg.Definitions(
+        made = dg.Definitions(
             assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
             asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
             sensors=[*self._sensors(own, channels, warehouse=bool(tables))],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
-            resources={"file_feed": file_feed_io_manager(self.sources), **given},
+            resources={"file_feed": file_feed_io_manager(self.sources, _read_by_flows(own)), **given},
             # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,
         )
         if _has_trigger(own):  # refuses triggers that cannot work
-            Flows.of(AssetFeedGraph.of_graph(found.resolve_asset_graph()), self.sources, settings.first_day)
-        return found
+            Flows.of(AssetFeedGraph.of_graph(made.resolve_asset_graph()), self.sources, settings.first_day)
+        return made
 
     def _resources(self) -> dict[str, Any]:
         settings = self.settings
@@ -177,6 +181,7 @@ class Project:
                 interval_seconds=interval,
                 run_config=run_config,
             )
+            yield slot_quality(sources, first_day=settings.first_day, interval_seconds=interval, run_config=run_config)
         if checked := self._checked_hours(assets):
             yield complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
         if sources:
@@ -233,13 +238,19 @@ def _require_audits(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], asset_checks: Iterable[dg.AssetChecksDefinition]
 ) -> None:
     """Raise DagsterInvalidDefinitionError if an asset is an audited feed without checks: nobody would publish it."""
-    checked = {check.asset_key for each in asset_checks for check in each.check_keys}
+    checked = {spec.asset_key for each in asset_checks for spec in each.check_specs if DEEPER not in spec.metadata}
     for key, declared in _computed_feeds(assets):
         if declared.audited and key not in checked:
             raise dg.DagsterInvalidDefinitionError(
                 f"{key.to_user_string()} is audited, but has no audit to publish its updates: add "
                 "`checks.audit` of it to `asset_checks`, or leave out `audited=True`."
             )
+
+
+def _read_by_flows(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> frozenset[dg.AssetKey]:
+    """The assets that assets with a trigger read."""
+    flows = (spec for spec in _specs(assets) if TRIGGER in spec.metadata)
+    return frozenset(dep.asset_key for spec in flows for dep in spec.deps)
 
 
 def _computed_feeds(

@@ -257,11 +257,14 @@ class Flows:
         window = time_window(self.feeds.partitions(feed), partition)
         begins, ends = (window.start.astimezone(UTC), window.end.astimezone(UTC)) if window else (moment_of(0), None)
         trigger, slot = self.triggers[feed], self.slot(feed, partition)
+        inputs = self.inputs(states, feed, partition)
+        if in_force and behind and self._has_read(states, feed, partition, in_force, inputs):
+            behind = ""
         asked = Questions(states).of(slot) if in_force and trigger.on_rerun is OnRerun.ASK else None
         return Case(
             self.feeds.feeds[feed].name,
             slot,
-            self.inputs(states, feed, partition),
+            inputs,
             in_force,
             behind,
             begins,
@@ -284,6 +287,18 @@ class Flows:
                 own = found.get(each.slot)
                 found[each.slot] = each if own is None or own.extra else replace(own, accepts=each.accepts)
         return [*found.values()]
+
+    def _has_read(
+        self, states: Dependencies, feed: str, partition: str, in_force: str, inputs: Sequence[InputState]
+    ) -> bool:
+        """Whether the update in force was made from updates with the content that is in force now.
+
+        Then newer updates of the inputs have equal digests. What is made of raw data is compared with that.
+        """
+        slot = self.slot(feed, partition)
+        if self.feeds.feeds[feed].raw_sources or states.update_of(slot) != in_force:
+            return False
+        return states.quality.was_read(slot, (each.slot for each in inputs if each.complete))
 
     def _own_inputs(self, states: Dependencies, feed: str, partition: str) -> Iterator[InputState]:
         node, own = self.feeds.feeds[feed], self.slot(feed, partition)
@@ -352,7 +367,10 @@ def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]
         name = str(each.details.get("dataset", ""))  # events of attempts are about none
         if name not in flows.feeds.feeds or not flows.knows(name):
             continue
-        for slot in _slots_of(each, flows.datasets[name].dataset):
+        dataset = flows.datasets[name].dataset
+        for slot in slots_of(each, dataset):
+            if slot.grain is not dataset.base:
+                continue
             partition = partition_of(flows.feeds.partitions(name), slot)
             if flows.feeds.can_have(name, partition):
                 places = affected(flows.feeds, flows.feeds.feeds[name], partition)
@@ -360,14 +378,15 @@ def changed_places(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]
     return found
 
 
-def _slots_of(event: Event, dataset: Dataset) -> Iterator[Slot]:
-    """The base slots that an event names; none if it is about other slots, or about facts."""
-    details, grain = event.details, dataset.base
-    if details.get("grain") != grain or "first" not in details:
+def slots_of(event: Event, dataset: Dataset) -> Iterator[Slot]:
+    """The slots of a dataset that an event names; none if it is about facts."""
+    details = event.details
+    if "grain" not in details or "first" not in details:
         return
+    grain, member = Grain.named(str(details["grain"])), str(details.get("member", NO_MEMBER))
     for first, last in details.get("parts", [(details["first"], details["last"])]):
         start, end = (parse_start(str(text), grain)[1] for text in (first, last))
-        yield Slot(dataset.name, NO_MEMBER, grain, start)
+        yield Slot(dataset.name, member, grain, start)
         while start < end:
             start = moved(grain, start, 1)
-            yield Slot(dataset.name, NO_MEMBER, grain, start)
+            yield Slot(dataset.name, member, grain, start)

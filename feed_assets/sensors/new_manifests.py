@@ -32,6 +32,7 @@ from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
+from feed_assets.sensors.record_contents import content_of
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
     TICK_SECONDS,
@@ -257,7 +258,8 @@ class _Tick:
         self.published[slot] = Published(slot, name)
         if update and node.made_here and (record := read_record(update.feed, update.partition, update.name)):
             read = self.flows.read(node.location, partition, record)
-            self.published[slot] = Published(slot, name, read=read, run=record.facts.run_id)
+            digest, profile = content_of(record)
+            self.published[slot] = Published(slot, name, digest, read, record.facts.run_id, profile)
 
     def _look_at_newer_inputs(self) -> None:
         """Note the updates that runs have read and this tick has not seen yet: a LIST each.

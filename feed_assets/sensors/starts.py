@@ -49,6 +49,7 @@ from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.requests import Request, Requests, in_force_in
 
 CHANGED = "its inputs have changed since"
+EQUAL = "stays: its inputs have the content that it read"
 NEVER = "its inputs are there, and it was never computed"
 
 
@@ -156,11 +157,13 @@ class _Gate:
     def held(self, feed: str, partition: str, state: str) -> str | None:
         """Why a partition of a flow that is due waits; None if nothing holds it."""
         verdict = self._verdict(feed, partition, in_force_in(state))
-        if verdict is not None and verdict.asks:
+        if verdict is None:
+            return None
+        if verdict.asks:
             self.asking.append(verdict)
-        if verdict is not None and verdict.gives_up:
+        if verdict.gives_up:
             self.over[feed, partition, state] = verdict.gives_up
-        return verdict.sentence if verdict is not None and verdict.held else None
+        return verdict.sentence if verdict.held else (None if verdict.case.behind else EQUAL)
 
     def give_up(self, attempts: Attempts) -> list[str]:
         """Give partitions up, on record, that have waited as long as their triggers say; returns notes for the log."""

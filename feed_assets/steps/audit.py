@@ -63,13 +63,35 @@ def audit_output(
     this one in time. With `made_here`, only an update of this run is audited, and if it is missing, every expectation
     fails. Otherwise raises NothingToAuditError if there is no update.
     """
-    declaration, partition = output.declaration, output.partition
-    feed = declaration.on(run.board)
+    partition = output.partition
+    feed = output.declaration.on(run.board)
     found = find_candidate(feed, partition, root_run_id=run.root_run_id, made_here=made_here, now=run.now())
     if isinstance(found, NothingToAudit):
         run.log.error(found.reason)
         return _not_audited(expectations, found)
-    spark = run.spark()
+    outcomes = evaluated(run, output, found, expectations, before=before, tolerance=tolerance)
+    try:
+        done = _settle(run, found, outcomes)
+    except StartTakenError as taken:
+        if taken.update is None:
+            raise
+        run.log.warning(f"{found.update.uri} is not published: {taken}")
+        return _of_the_same_start(taken.update, outcomes, str(taken))
+    run.log.info(done)
+    return Audited(found.update.name, outcomes, done, found)
+
+
+def evaluated(
+    run: Run,
+    output: Output,
+    found: Candidate,
+    expectations: Sequence[Expectation],
+    *,
+    before: Sequence[str],
+    tolerance: Tolerance,
+) -> tuple[CheckOutcome, ...]:
+    """The outcome of each expectation on an update. It changes nothing. `before` as in `audit_output`."""
+    declaration, spark = output.declaration, run.spark()
     subject = describe(
         found.update,
         found.record,
@@ -91,16 +113,7 @@ def audit_output(
         rows_recorded=subject.rows.published if subject.rows else None,
         now=run.now(),
     )
-    outcomes = _evaluate(expectations, subject, counted, differences)
-    try:
-        done = _settle(run, found, outcomes)
-    except StartTakenError as taken:
-        if taken.update is None:
-            raise
-        run.log.warning(f"{found.update.uri} is not published: {taken}")
-        return _of_the_same_start(taken.update, outcomes, str(taken))
-    run.log.info(done)
-    return Audited(found.update.name, outcomes, done, found)
+    return _evaluate(expectations, subject, counted, differences)
 
 
 def _of_the_same_start(update: Update, outcomes: Sequence[CheckOutcome], why: str) -> Audited:

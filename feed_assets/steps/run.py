@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -37,11 +38,23 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """What is recorded of the rows of an update: their digest, and their profile (see `engine.profiling`)."""
+
+    digest: bool = False
+    profile: bool = False
+
+
+NOTHING: Final = Content()
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """A partition of a feed that a step makes and an audit decides on.
 
     `window` is the time of the partition, None if it stands for no time. `code_version` and `config_digest` identify
-    the code and the configuration of the step in the update's record.
+    the code and the configuration of the step in the update's record. `content` is what is recorded there of the rows
+    themselves.
     """
 
     declaration: FeedDeclaration
@@ -49,6 +62,7 @@ class Output:
     window: Window | None = None
     code_version: str = ""
     config_digest: str = ""
+    content: Content = NOTHING
 
     @property
     def place(self) -> Place:

@@ -212,7 +212,8 @@ class Step:
             root_run_id=self.run.root_run_id,
             details={**({EMPTY_SOURCES: empty_sources} if empty_sources else {}), **start},
         )
-        return write(self.claims[place], frame, facts, read=self.raw.records_read(output.window))
+        read = self.raw.records_read(output.window)
+        return write(self.claims[place], frame, facts, read=read, content=output.content)
 
     def require_unchanged(self) -> None:
         """Raise InputChangedError if a file that this step reads is gone or changed since it was resolved."""

@@ -112,3 +112,19 @@ def test_a_project_without_a_trigger_has_nothing_to_mark(gated, run, monkeypatch
     result = run("deps", "mark", "raw/ads", DAY, "--reason", "bots", code=1)
     assert "No asset of this project has a trigger" in result.output
     assert not Path(gated.base / "state.db").exists()
+
+
+def test_d11_explain_shows_the_rows_of_the_update_in_force_and_the_run_that_made_it(gated, run) -> None:
+    gated.tick("starts")
+    profile = {"rows": 430, "columns": {"cost": [3, 40, 0.5, 9]}, "times": []}
+    update = gated.process(run_id="r1", details={"profile": profile})
+    gated.tick("new_manifests")
+    shown = " ".join(run("deps", "explain", "clean_ads", DAY).output.split())
+    assert f"In force: update {update} has 430 rows, made by run r1." in shown
+    assert json.loads(run("deps", "explain", "clean_ads", DAY, "--json").stdout)["output"] == {
+        "update": update,
+        "run": "r1",
+        "rows": 430,
+        "columns": {"cost": {"nulls": 3, "distinct": 40, "smallest": 0.5, "largest": 9}},
+        "unusual": [],
+    }

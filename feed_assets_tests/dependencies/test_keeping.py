@@ -15,6 +15,7 @@ from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.facts import Listed, Number, Part, Published, Status
+from feed_assets.dependencies.marks import Profile
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets_tests.dependencies.datasets import FIRST, at, feed, raw, service, told, topic
 from feed_assets_tests.dependencies.kills import check, kill_writers
@@ -243,3 +244,16 @@ def test_a_member_that_is_removed_is_no_longer_waited_for_and_a_new_one_reopens_
 def test_writers_that_are_killed_leave_counters_events_and_answers_that_agree(database: str) -> None:
     assert kill_writers(database, 1) == 2
     assert check(database) > 0
+
+
+def test_old_profiles_are_deleted_and_those_of_recent_weeks_stay(database: str) -> None:
+    ads = feed("clean-ads/v1.0")
+    dependencies = service(database, ads)
+    days = [ads.dataset.slot(day) for day in ("2026-11-25", "2026-11-27")]
+    dependencies.published([Published(day, "u1", profile=Profile(430)) for day in days], now=NOW)
+    dependencies.tick(NOW + timedelta(days=60))
+    for each in (dependencies, service(database, ads)):
+        assert [each.quality.profile(day) is not None for day in days] == [True, True]
+    dependencies.tick(NOW + timedelta(days=68))
+    for each in (dependencies, service(database, ads)):
+        assert [each.quality.profile(day) is not None for day in days] == [False, True]

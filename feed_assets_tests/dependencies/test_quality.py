@@ -21,10 +21,12 @@ from feed_assets.dependencies.marks import (
     CheckResult,
     Computation,
     Mark,
+    Profile,
     QualityError,
     QualityState,
     RefusedMoveError,
     Signature,
+    SlotProfile,
     SlotRevision,
 )
 from feed_assets.dependencies.moves import MOVES, Command
@@ -466,18 +468,12 @@ def test_a_range_with_gaps_names_its_parts(driver: Driver):
     assert hours.details["parts"] == [["2026-11-27T09:00Z", "2026-11-27T10:00Z"], ["2026-11-27T15:00Z"] * 2]
 
 
-def test_old_facts_are_forgotten_unless_a_later_slot_was_computed_from_them(driver: Driver):
-    old, older = FOO.slot("2026-10-01T15"), FOO.slot("2026-09-01T15")
-    for slot in (old, older):
-        driver.mark(slot)
-        driver.check(slot, "audit")
-    driver.compute(PRE_AGGREGATE.slot("2026-10-01T15"), old)
-    driver.compute(PRE_AGGREGATE.slot("2026-09-01T15"), older)
-    driver.compute(DAY, PRE_AGGREGATE.slot("2026-10-01"))
-    driver.mark(HOUR)
-    gone = driver.quality.forget(FOO.window(FOO.slot("2026-11-01"))[0])
-    assert len(gone) == 4
-    assert driver.state(DAY) is BAD
-    assert driver.state(HOUR) is BAD
-    assert driver.state(older) is UNCHECKED
-    assert not {*gone} & {*driver.quality.facts()}
+def test_old_profiles_are_forgotten_and_nothing_else(driver: Driver):
+    old = FOO.slot("2026-09-01T15")
+    driver.mark(old)
+    kept, gone = (SlotProfile(SlotRevision(slot, 1), Profile(10), 5) for slot in (HOUR, old))
+    for each in (kept, gone):
+        driver.quality.profiled(each)
+    assert driver.quality.forget_profiles(FOO.window(HOUR)[1]) == (gone,)
+    assert (driver.quality.profile(HOUR), driver.quality.profile(old)) == (kept, None)
+    assert driver.state(old) is BAD

@@ -12,17 +12,19 @@ from feed_assets.dependencies.marks import (
     Author,
     Backfill,
     CheckResult,
+    ColumnProfile,
     Computation,
     Ended,
     Fact,
     Mark,
+    Profile,
     QualityError,
     Signature,
+    SlotProfile,
     SlotRange,
     SlotRevision,
 )
-from feed_assets.dependencies.profiles import ColumnProfile, Profile, SlotProfile
-from feed_assets.dependencies.quality_rows import Row, from_profile_row, from_row, to_profile_row, to_row
+from feed_assets.dependencies.quality_rows import Row, from_row, to_row
 
 HOUR = SlotRevision(parse_slot("raw/ads eu/fr hour 2026-11-27T15:00Z"), 2)
 DAY = SlotRevision(parse_slot("clean-ads/v1.0 - day 2026-11-27"), 1)
@@ -45,12 +47,12 @@ def test_a_fact_survives_json(fact: Fact):
 
 
 def test_a_profile_survives_json():
-    profile = Profile(10, {"price": ColumnProfile(1, 5, 0.5, 9), "name": ColumnProfile(0, 3)})
-    kept = SlotProfile(HOUR, profile, 5)
-    kind, key, content = to_profile_row(kept)
-    assert from_profile_row(Row(kind, key, json.loads(json.dumps(content)))) == kept
+    profile = Profile(10, {"price": ColumnProfile(1, 5, 0.5, 9), "at": ColumnProfile(0, 3, 0, 9, time=True)})
+    kept = SlotProfile(HOUR, profile, 5, ("rows: 10, usually 100",))
+    kind, key, content = to_row(kept)
+    assert from_row(Row(kind, key, json.loads(json.dumps(content)))) == kept
     with pytest.raises(QualityError, match="The stored profile 'k' cannot be read"):
-        from_profile_row(Row(kind, "k", {**content, "rows": 0}))
+        from_row(Row(kind, "k", {**content, "rows": 0}))
 
 
 def test_each_fact_has_a_key_of_its_own():

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from feed_assets.dependencies.facts import Published
+from feed_assets.dependencies.marks import ColumnProfile, Profile
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
@@ -414,3 +415,23 @@ def test_a_token_does_what_its_grants_say_and_nothing_else(alone):
     assert Client(client.url, reader[:-1]).get("datasets").status == 401
     assert client.ask("/").status == 200
     assert client.ask("/health").status == 200
+
+
+def test_d11_details_have_the_rows_of_the_update_in_force(alone):
+    client, url = alone
+    states = dependencies(url)
+    slot = states.dataset("clean-ads/v1.0").slot(DAY)
+    profile = Profile(430, {"cost": ColumnProfile(3, 40, 0.5, 9)})
+    states.published([Published(slot, "u1", run="r1", profile=profile)], now=NOW)
+
+    def details():
+        return client.get("slot/details", dataset="clean-ads/v1.0", start=DAY).body["output"]
+
+    until(details)
+    assert details() == {
+        "update": "u1",
+        "run": "",
+        "rows": 430,
+        "columns": {"cost": {"nulls": 3, "distinct": 40, "smallest": 0.5, "largest": 9}},
+        "unusual": [],
+    }

@@ -112,6 +112,7 @@ export class Panel {
       ...(slot.complete && !details.partition ? [] : [element("h3", {}, slot.complete ? "Does it run again?" : "Why not yet?")]),
       this.why,
       ...section("Facts", this.#numbers(slot)),
+      ...section("Rows", this.#output(details.output)),
       ...section("Missing", this.#slots(slot.complete ? [] : slot.first_missing.filter((each) => each !== slot.slot))),
       ...section("Quality", ...this.#quality(details)),
       ...section("Made of", this.#inputs(details.reads)),
@@ -133,6 +134,21 @@ export class Panel {
       ["waived", slot.waived.join("; ")],
       ["window", `${moment(slot.begins)} to ${moment(slot.ends)} UTC`],
     ]);
+  }
+
+  #output(output) {
+    if (!output) return null;
+    const range = ({ smallest, largest }) => (smallest === null ? "–" : `${number(smallest)} to ${number(largest)}`);
+    const columns = Object.entries(output.columns).map(([name, each]) =>
+      [name, number(each.nulls), number(each.distinct), range(each)]);
+    return element("div", {},
+      facts([
+        ["update", output.update],
+        ["rows", number(output.rows)],
+        ["run", output.run],
+        ["unusual", output.unusual.join("; ")],
+      ]),
+      columns.length ? table(["column", "nulls", "distinct, about", "range"], columns) : null);
   }
 
   #quality(details) {
