@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-
-from sqlalchemy.engine import Connection
+from typing import Any
 
 from feed_assets.starts.attempts import LOG
 from feed_assets.starts.tables import read_pauses, save_pause
@@ -75,5 +74,5 @@ class Pauses:
         return ended
 
 
-def _pauses(connection: Connection, base: str) -> dict[str, Pause]:
+def _pauses(connection: Any, base: str) -> dict[str, Pause]:
     return {row["flow"]: Pause(**row) for row in read_pauses(connection, base)}
