@@ -20,6 +20,7 @@ from feed_assets.ads.demo.daemon import IN_THIS_PROCESS
 from feed_assets.ads.demo.story import Demo
 from feed_assets.ads.partners import partners_directory
 from feed_assets.ads.schemas import ADS, CLEAN_ADS_FEED, EFFECTIVENESS_FEED
+from feed_assets.blackboard.port import AlreadyExistsError
 from feed_assets.dependencies.marks import Author
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.operations.day_runs import instance_at
@@ -29,7 +30,7 @@ from feed_assets.sensors.flows import Flows
 from feed_assets.sensors.raw_facts import raw_name
 from feed_assets.state.store import Store
 
-BAD_HOUR: Final = f"{logs.LATE_DAY}T15"
+BAD_HOUR: Final = f"{logs.LATE_DAY}T{logs.BAD_HOUR}"
 COUNTS: Final = "counts/{kind}/{{yyyy}}-{{mm}}-{{dd}}.csv"
 """Where the partner puts the control files of a kind, below the base."""
 
@@ -57,11 +58,13 @@ class GateAct(Demo):
             self._waits(instance, deliveries)
             self._starts(instance, deliveries)
             self._turns_bad()
+            self._is_corrected(instance, deliveries)
         self._what_next(time.monotonic() - started)
 
     def _waits(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
         self.tell.step(f"{logs.LATE_DAY} lands without a tenth of its records. The partner has counted them by hour")
         self.land(deliveries.on_time)
+        self.poll(deliveries.hour)
         for name, hours in deliveries.counts.items():
             self._put_counts(name, hours)
         self.expect(not (runs := self.tick(instance)), runs)
@@ -89,6 +92,22 @@ class GateAct(Demo):
             (path,) = states.quality.why_bad(slot)
             self.tell.say(f"{slot} is {states.quality.state(slot)}: {path.sentence}")
 
+    def _is_corrected(self, instance: dg.DagsterInstance, deliveries: logs.CountedDeliveries) -> None:
+        self.tell.step(f"The partner sends {BAD_HOUR} again without the bots, and counts it again")
+        self.poll(deliveries.corrected, deliveries.hour.name)
+        for name, hours in deliveries.corrected_counts.items():
+            self._put_counts(name, hours)
+        runs = self.tick(instance)
+        self.expect([(run.tags["dagster/partition"], run.is_success) for run in runs] == [(logs.LATE_DAY, True)], runs)
+        self.show_days([logs.LATE_DAY])
+        self.expect(not (runs := self.tick(instance)), runs)
+        flows, states = self._known()
+        raw = states.dataset(raw_name(ADS.name)).slot(BAD_HOUR)
+        self.tell.say(f"{raw} has revision {states.answer(raw).revision}. Ann's mark stays on revision 1.")
+        for location in (CLEAN_ADS_FEED, EFFECTIVENESS_FEED):
+            slot = flows.slot(location, logs.LATE_DAY)
+            self.tell.say(f"{slot} is {states.quality.state(slot)}, with revision {states.answer(slot).revision}.")
+
     def _what_next(self, seconds: float) -> None:
         self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
         self.tell.step("What to type next")
@@ -105,7 +124,11 @@ class GateAct(Demo):
     def _put_counts(self, source: str, hours: Mapping[int, int]) -> None:
         lines = "".join(f"{hour},{hours.get(hour, 0)}\n" for hour in range(24))
         key = COUNTS.format(kind=source).format(yyyy=logs.LATE_DAY[:4], mm=logs.LATE_DAY[5:7], dd=logs.LATE_DAY[8:])
-        self.board.create(key, f"hour,records\n{lines}".encode())
+        content = f"hour,records\n{lines}".encode()
+        try:
+            self.board.create(key, content)
+        except AlreadyExistsError:
+            self.board.replace(key, content, tag=self.board.read(key).entry.tag)
         self.tell.say(f"{key}: {sum(hours.values()):,} records")
 
     def _known(self) -> tuple[Flows, Dependencies]:

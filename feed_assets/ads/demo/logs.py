@@ -21,6 +21,9 @@ EVERY = 10
 """The late delivery has every tenth impression of the late day."""
 
 BROKEN_RECORDS = 400
+BAD_HOUR = 15
+"""The hour of the late day in which there are bots among the impressions."""
+BOTS_EVERY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,17 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class CountedDeliveries:
-    """The late day in two files, and how many records each source has in each hour of it, as the partner counts."""
+    """The late day in three files, and how many records each source has in each hour of it, as the partner counts.
+
+    `hour` has the records of BAD_HOUR that come on time, and `corrected` those without bots.
+    """
 
     on_time: Path
+    hour: Path
     late: Path
+    corrected: Path
     counts: Mapping[str, Mapping[int, int]]
+    corrected_counts: Mapping[str, Mapping[int, int]]
 
 
 def cut(folder: Path) -> Deliveries:
@@ -63,20 +72,40 @@ def cut(folder: Path) -> Deliveries:
 
 
 def cut_counted(folder: Path) -> CountedDeliveries:
-    """Write the records of the late day into a folder: all but every tenth, and every tenth, clicks among both."""
+    """Write the records of the late day into a folder: all but every tenth, and every tenth, clicks among both.
+
+    Every fourth of the impressions of BAD_HOUR that come on time, and have no click, is a bot's.
+    """
     header, rows = _read()
     time, click = header.index("timestamp"), header.index("click")
     of_day = sorted((row for row in rows if row[time].startswith(LATE_DAY)), key=lambda row: (row[click], row[time]))
     late = of_day[::EVERY]
     on_time = [row for number, row in enumerate(of_day) if number % EVERY]
-    _write(folder / "on-time.csv", header, on_time)
-    _write(folder / "late.csv", header, late)
-    hours = [(int(row[time][11:13]), row[click] == "1") for row in of_day]
-    counts = {
+    hour = [row for row in on_time if int(row[time][11:13]) == BAD_HOUR]
+    bots = {id(row) for row in [row for row in hour if row[click] == "0"][::BOTS_EVERY]}
+    found = CountedDeliveries(
+        folder / "on-time.csv",
+        folder / "hour-15.csv",
+        folder / "late.csv",
+        folder / "corrected.csv",
+        _counts(header, of_day),
+        _counts(header, [row for row in of_day if id(row) not in bots]),
+    )
+    _write(found.on_time, header, [row for row in on_time if int(row[time][11:13]) != BAD_HOUR])
+    _write(found.hour, header, hour)
+    _write(found.late, header, late)
+    _write(found.corrected, header, [row for row in hour if id(row) not in bots])
+    return found
+
+
+def _counts(header: list[str], rows: list[list[str]]) -> dict[str, Mapping[int, int]]:
+    """How many records each source has in each hour."""
+    time, click = header.index("timestamp"), header.index("click")
+    hours = [(int(row[time][11:13]), row[click] == "1") for row in rows]
+    return {
         "open_bandit_ads": Counter(hour for hour, _ in hours),
         "open_bandit_clicks": Counter(hour for hour, clicked in hours if clicked),
     }
-    return CountedDeliveries(folder / "on-time.csv", folder / "late.csv", counts)
 
 
 def _read() -> tuple[list[str], list[list[str]]]:

@@ -187,7 +187,7 @@ class Demo:
         self.tell.step(
             "The missing tenth arrives days late, where the partner is polled. late_growth compares every day"
         )
-        self._poll(delivery)
+        self.poll(delivery)
         self._show_growth()
         runs = self.tick(instance)
         self.expect({(run.tags["dagster/partition"], run.is_success) for run in runs} == {(logs.LATE_DAY, True)}, runs)
@@ -268,12 +268,12 @@ class Demo:
         records = f"{landing.landed:,} of {landing.read:,} records"
         self.tell.say(f"{landing.file} -> {landing.source}: {records} into {counted(len(landing.partitions), 'hour')}.")
 
-    def _poll(self, delivery: Path) -> None:
+    def poll(self, delivery: Path, name: str = "") -> None:
         """Put a file where the partner puts files, below the day on which it comes, and poll that place."""
         now = self.settings.clock.now
         folder = delivery.parent / "partner" / str(now().date())
-        folder.mkdir(parents=True)
-        shutil.move(delivery, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.move(delivery, folder / (name or delivery.name))
         poll = Poll(place=str(folder.parent), pattern="{yyyy}-{mm}-{dd}/*.csv", every="*/15 * * * *", settle_seconds=0)
 
         land = landing_by(lambda: self.settings.spark.spark_session, self.board, now)

@@ -50,7 +50,9 @@ def test_a_day_waits_for_the_last_tenth_runs_once_and_turns_bad_with_one_of_its_
     assert "The next tick requested no run" in story
     for location in ("clean-ads/v1.0", "ad-effectiveness/v1.0"):
         assert f"{location} - day {DAY} is bad: bots (person ann" in story
-    (record,) = records(open_feed(str(base / "clean-ads/v1.0")), DAY)
-    assert record.facts.rows is not None
-    assert record.facts.rows.published == 4665
-    assert record.facts.details["revisions"] == {f"raw/ads - day {DAY}": 1, f"raw/clicks - day {DAY}": 1}
+        assert f"{location} - day {DAY} is passed, with revision 2" in story
+    assert f"raw/ads - hour {DAY}T15:00Z has revision 2. Ann's mark stays on revision 1" in story
+    second, first = records(open_feed(str(base / "clean-ads/v1.0")), DAY)
+    assert [each.facts.rows.published for each in (first, second) if each.facts.rows] == [4665, 4580]
+    assert first.facts.details["revisions"] == {f"raw/ads - day {DAY}": 1, f"raw/clicks - day {DAY}": 1}
+    assert second.facts.details["revisions"][f"raw/ads - day {DAY}"] == 2
