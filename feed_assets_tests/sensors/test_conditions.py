@@ -13,11 +13,13 @@ import pytest
 
 import feed_assets as fa
 from feed_assets.dependencies.gate import Stage, Verdict
+from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.record import FeedInput
 from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
+from feed_assets.sensors.overdue import overdue
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation, Tick
 from feed_assets_tests.plain_flows import asset, given
 
@@ -59,10 +61,14 @@ def decided(tags: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
-def explained(installation: Installation, partition: str = DAY) -> Verdict:
+def known(installation: Installation) -> tuple[Flows, Dependencies]:
     feeds = AssetFeedGraph.of(installation.definitions.get_repository_def())
     flows = Flows.of(feeds, (), installation.settings.first_day)
-    states = flows.states(installation.store, installation.board)
+    return flows, flows.states(installation.store, installation.board)
+
+
+def explained(installation: Installation, partition: str = DAY) -> Verdict:
+    flows, states = known(installation)
     return explain_flow(installation.board, flows, states, (), "flow", partition, now=installation.now)
 
 
@@ -193,6 +199,38 @@ def test_d44_a_day_without_its_inputs_is_given_up_after_its_longest_wait(build, 
     publish(installation, OWN)
     assert installation.tick("starts").asked == {}
     assert (explained(installation).gives_up or "").startswith(f"{word}: not all inputs came until 2019-11-25 06:00")
+
+
+def test_d44_slots_are_given_up_though_they_are_not_due_and_only_those_without_their_inputs(build):
+    installation = build(fa.trigger(at_most="72h", then="skip", since=DAY))
+    publish(installation, OWN)
+    run(installation, installation.tick("starts"))
+    publish(installation, OWN, NEXT_DAY)
+    flows, states = known(installation)
+
+    def found(**more: Any) -> list[str]:
+        return [each.partition for each in overdue(flows, states, now=installation.now, lookback_days=7, **more)]
+
+    assert found() == ["2019-11-26", "2019-11-27"]  # later days still wait; the 25th has its input
+    assert found(given_up=lambda slot: slot == flows.slot(FLOW, "2019-11-26")) == ["2019-11-27"]
+
+
+def test_d8_an_hour_goes_on_when_the_one_before_was_given_up(build):
+    installation = build(fa.trigger(previous=True, since="2019-11-30"), hours=True)
+    flows, states = known(installation)
+    asked = []
+    for given_up in (False, True):
+        case = flows.case(
+            states,
+            FLOW,
+            "2019-11-30-01:00",
+            in_force=None,
+            behind="",
+            given_up=lambda slot, answer=given_up: asked.append(str(slot)) or answer,
+        )
+        assert case.previous is not None
+        assert case.previous.done == given_up
+    assert asked == [f"{FLOW} - hour 2019-11-30T00:00Z"] * 2
 
 
 def test_inputs_of_other_times_are_waited_for(build):

@@ -1,0 +1,52 @@
+"""Slots of flows whose inputs did not come in time: those that their triggers give up, due or not.
+
+Here: looking for them. Whether one is due for a run does not matter: nothing is stale before its inputs are there. Not
+here: the rule (`dependencies.gate`), and the record of what was given up (`starts.attempts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from feed_assets.datasets.days import midnight
+from feed_assets.dependencies.gate import Verdict, decide
+from feed_assets.dependencies.service import Dependencies
+from feed_assets.dependencies.trigger import Then
+from feed_assets.sensors.flows import Flows, GivenUp
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A partition of a flow to give up; `verdict.gives_up` says why."""
+
+    feed: str
+    partition: str
+    verdict: Verdict
+
+
+def overdue(
+    flows: Flows,
+    states: Dependencies,
+    *,
+    now: datetime,
+    lookback_days: int,
+    given_up: GivenUp = lambda _: False,
+) -> Iterator[Overdue]:
+    """The partitions in the lookback to give up, without those that have a result or that `given_up` knows. In memory.
+
+    Flows that start with what is there give nothing up.
+    """
+    lookback = timedelta(days=lookback_days)
+    for feed, trigger in flows.triggers.items():
+        if trigger.at_most is None or trigger.then is Then.RUN:
+            continue
+        for partition in sorted(flows.feeds.between(feed, midnight(now.date()) - lookback, now)):
+            slot = flows.slot(feed, partition)
+            if states.update_of(slot) is not None or given_up(slot):
+                continue
+            case = flows.case(states, feed, partition, in_force=None, behind="", given_up=given_up)
+            verdict = decide(case, trigger, now=now, lookback=lookback)
+            if verdict.gives_up is not None:
+                yield Overdue(feed, partition, verdict)
