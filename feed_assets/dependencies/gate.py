@@ -105,7 +105,8 @@ class Case:
     means that there is nothing to do. `begins` is the first instant of the slot, and `ends` the first after it.
     `earliest` is the first tick of the trigger's cron expression after that. `previous` is given if the flow waits for
     the slot before. `answered` is the newest answer of a person. `paused` is the flow's last pause, and `next_ends`
-    the end of the slot that follows this one. `alive` says which attempt at the slot lives, if one does.
+    the end of the slot that follows this one. `alive` says which attempt at the slot lives, if one does, and
+    `given_up` why it was given up although it has no result.
     """
 
     flow: str
@@ -121,6 +122,7 @@ class Case:
     paused: Paused | None = None
     next_ends: datetime | None = None
     alive: str = ""
+    given_up: str = ""
 
     @property
     def digest(self) -> str:
@@ -287,6 +289,8 @@ def _again(case: Case, trigger: Trigger, now: datetime) -> str:
     """Why a flow that runs, or has a result, does not run again now."""
     if case.alive:
         return case.alive
+    if case.given_up and not case.in_force:
+        return f"it was given up, {case.given_up}; `feed-assets deps start` makes it"
     if not case.in_force or not case.behind:
         return ""
     if trigger.on_rerun is OnRerun.IGNORE:

@@ -7,9 +7,10 @@ a run (`starts`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from typing import Final
 
 import dagster as dg
 
@@ -45,6 +46,8 @@ from feed_assets.starts.pauses import Pause, Pauses
 from feed_assets.state.event_log import Event
 from feed_assets.state.store import Store
 
+OVERDUE: Final = "overdue"
+"""What stands for the inputs of an attempt that was given up because they did not come in time."""
 _STATES: dict[tuple[str, str], Dependencies] = {}
 _LOCK = threading.Lock()
 
@@ -64,8 +67,17 @@ class Begun:
 
     def given_up(self, feed: str, partition: str) -> bool:
         """Whether a partition that has no result is not tried any more."""
+        return bool(self.all_given_up(feed, [partition]))
+
+    def all_given_up(self, feed: str, partitions: Collection[str]) -> set[str]:
+        """Those of these partitions that have no result and are not tried any more."""
+        newest = self.attempts.newest(feed, partitions)
+        return {partition for partition, each in newest.items() if each.state is State.GIVEN_UP}
+
+    def overdue(self, feed: str, partition: str) -> str:
+        """Why a partition was given up whose inputs did not come in time; "" if it was not."""
         newest = self.attempts.newest(feed, [partition]).get(partition)
-        return newest is not None and newest.state is State.GIVEN_UP
+        return newest.reason if newest is not None and newest.digest == OVERDUE else ""
 
     def alive(self, feed: str, partition: str) -> str:
         """Which attempt at a partition lives; "" if none does."""
@@ -274,6 +286,7 @@ class Flows:
             asked.answer if asked else None,
             begun.paused(feed) if begun else None,
             self._next_ends(feed, partition) if trigger.catch_up is CatchUp.LATEST else None,
+            given_up=begun.overdue(feed, partition) if begun and trigger.at_most is not None else "",
         )
 
     def inputs(self, states: Dependencies, feed: str, partition: str) -> list[InputState]:

@@ -31,8 +31,9 @@ from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.extra_changes import plan_raw_flows, touched_by_extras, with_extras
-from feed_assets.sensors.flows import Begun, Flows, changed_places
+from feed_assets.sensors.flows import OVERDUE, Begun, Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
+from feed_assets.sensors.overdue import overdue
 from feed_assets.sensors.raw_facts import record_counts, record_raw
 from feed_assets.sensors.ticks import (
     TICK_SECONDS,
@@ -149,8 +150,6 @@ class _Gate:
     now: datetime
     lookback_days: int
     begun: Begun
-    over: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """The partitions to give up, each with the state of its inputs and the reason."""
     asking: list[Verdict] = field(default_factory=list)
     """The verdicts that wait for the answer of a person."""
 
@@ -161,16 +160,15 @@ class _Gate:
             return None
         if verdict.asks:
             self.asking.append(verdict)
-        if verdict.gives_up:
-            self.over[feed, partition, state] = verdict.gives_up
         return verdict.sentence if verdict.held else (None if verdict.case.behind else EQUAL)
 
     def give_up(self, attempts: Attempts) -> list[str]:
         """Give partitions up, on record, that have waited as long as their triggers say; returns notes for the log."""
         notes = []
-        for (feed, partition, state), reason in self.over.items():
-            if isinstance(attempts.give_up(feed, partition, state, reason=reason), Attempt):
-                notes.append(f"{self.flows.feeds.feeds[feed].name} of {partition} is given up: {reason}")
+        for each in overdue(self.flows, self.states, now=self.now, lookback_days=self.lookback_days, begun=self.begun):
+            reason = each.verdict.gives_up or ""
+            if isinstance(attempts.give_up(each.feed, each.partition, OVERDUE, reason=reason), Attempt):
+                notes.append(f"{each.verdict.case.flow} of {each.partition} is given up: {reason}")
         return notes
 
     def joins(self, feed: str, partition: str, run: Collection[str], has_update: bool) -> bool:  # noqa: FBT001 - a port

@@ -13,6 +13,7 @@ import pytest
 
 import feed_assets as fa
 from feed_assets.dependencies.gate import Stage, Verdict
+from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.record import FeedInput
 from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow
@@ -64,10 +65,14 @@ def decided(tags: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
-def explained(installation: Installation, partition: str = DAY) -> Verdict:
+def known(installation: Installation) -> tuple[Flows, Dependencies]:
     feeds = AssetFeedGraph.of(installation.definitions.get_repository_def())
     flows = Flows.of(feeds, (), installation.settings.first_day)
-    states = flows.states(installation.store, installation.board)
+    return flows, flows.states(installation.store, installation.board)
+
+
+def explained(installation: Installation, partition: str = DAY) -> Verdict:
+    flows, states = known(installation)
     return explain_flow(installation.board, flows, states, (), "flow", partition, now=installation.now)
 
 
@@ -202,6 +207,22 @@ def test_d44_a_day_without_its_inputs_is_given_up_after_its_longest_wait(build, 
     assert (given_up.state, given_up.reason.partition(":")[0]) == (State.GIVEN_UP, word)
     publish(installation, OTHER)  # late after all
     assert installation.tick("starts").asked == {}
+    assert f"it was given up, {word}: not all inputs came" in explained(installation).sentence
+    attempts_of(installation).ask(FLOW, DAY, by="ann", reason="they came")
+    assert installation.tick("starts").asked == {DAY: ("flow",)}
+
+
+def test_d44_slots_are_given_up_though_they_are_not_due_and_only_those_without_their_inputs(build):
+    installation = build(fa.trigger(at_most="72h", then="skip", since=DAY))
+    publish(installation, OWN)
+    run(installation, installation.tick("starts"))
+    publish(installation, OWN, NEXT_DAY)
+    installation.tick("starts")
+
+    days = [str(day) for day in range(20191124, 20191131)]
+    newest = attempts_of(installation).newest(FLOW, [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in days])
+    over = [day for day, each in sorted(newest.items()) if each.state is State.GIVEN_UP]
+    assert over == ["2019-11-26", "2019-11-27"]  # later days still wait; the 25th has its input
 
 
 def test_d44_a_flow_runs_so_many_partitions_at_once_and_the_oldest_first(build):
@@ -245,6 +266,38 @@ def test_d8_an_hour_does_not_wait_for_one_before_it_that_is_given_up(build):
 
 def attempts_of(installation: Installation) -> Attempts:
     return Attempts(installation.store, installation.board.uri(""), lambda: installation.now)
+
+
+def test_d44_slots_are_given_up_though_they_are_not_due_and_only_those_without_their_inputs(build):
+    installation = build(fa.trigger(at_most="72h", then="skip", since=DAY))
+    publish(installation, OWN)
+    run(installation, installation.tick("starts"))
+    publish(installation, OWN, NEXT_DAY)
+    flows, states = known(installation)
+
+    def found(**more: Any) -> list[str]:
+        return [each.partition for each in overdue(flows, states, now=installation.now, lookback_days=7, **more)]
+
+    assert found() == ["2019-11-26", "2019-11-27"]  # later days still wait; the 25th has its input
+    assert found(given_up=lambda slot: slot == flows.slot(FLOW, "2019-11-26")) == ["2019-11-27"]
+
+
+def test_d8_an_hour_goes_on_when_the_one_before_was_given_up(build):
+    installation = build(fa.trigger(previous=True, since="2019-11-30"), hours=True)
+    flows, states = known(installation)
+    asked = []
+    for given_up in (False, True):
+        case = flows.case(
+            states,
+            FLOW,
+            "2019-11-30-01:00",
+            in_force=None,
+            behind="",
+            given_up=lambda slot, answer=given_up: asked.append(str(slot)) or answer,
+        )
+        assert case.previous is not None
+        assert case.previous.done == given_up
+    assert asked == [f"{FLOW} - hour 2019-11-30T00:00Z"] * 2
 
 
 def test_inputs_of_other_times_are_waited_for(build):
