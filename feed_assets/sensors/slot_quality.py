@@ -28,7 +28,7 @@ from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows, slots_of
 from feed_assets.sensors.raw_facts import raw_name
-from feed_assets.sensors.ticks import MAX_EVENTS, load_cursor
+from feed_assets.sensors.ticks import MAX_EVENTS, WHY_TAG, load_cursor
 from feed_assets.sources.spec import Source
 
 SLOT_QUALITY = "slot_quality"
@@ -110,7 +110,7 @@ def _request(
         asset_selection=[],
         asset_check_keys=[dg.AssetCheckKey(key, name) for name in sorted(names)],
         run_config=run_config,
-        tags={"feed_assets/why": "; ".join(profile.unusual)[:200] or "it was bad before"},
+        tags={WHY_TAG: "; ".join(profile.unusual)[:250] or "it was bad before"},
     )
 
 
