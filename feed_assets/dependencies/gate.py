@@ -287,11 +287,10 @@ def accepted_by(trigger: Trigger, given: InputState) -> Accepts:
 
 def _again(case: Case, trigger: Trigger, now: datetime) -> str:
     """Why a flow that runs, or has a result, does not run again now."""
-    if case.alive:
-        return case.alive
-    if case.given_up and not case.in_force:
-        return f"it was given up, {case.given_up}; `feed-assets deps start` makes it"
-    if not case.in_force or not case.behind:
+    if case.alive or not case.in_force:
+        over = f"it was given up, {case.given_up}; `feed-assets deps start` makes it" if case.given_up else ""
+        return case.alive or over
+    if not case.behind:
         return ""
     if trigger.on_rerun is OnRerun.IGNORE:
         return f"update {case.in_force} stays, as the trigger ignores changes of inputs: {case.behind}"

@@ -19,6 +19,7 @@ from feed_assets.sensors import new_manifests
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
 from feed_assets_tests.harness import ADS, ALL, CLICKS, DAY, EFFECTIVENESS, Installation, Tick, ads
+from feed_assets_tests.plain_flows import publish_attempts
 
 BAD, BACKFILLED, PASSED, UNCHECKED = QualityState
 ANN = Author.person("ann")
@@ -35,6 +36,7 @@ def gated(desk: Installation) -> Installation:
     for kind in ("ads", "clicks"):
         run(installation, tick, kind)
     installation.relate()
+    publish_attempts(installation)
     installation.tick("new_manifests")
     return installation
 

@@ -214,10 +214,9 @@ def test_d44_a_day_without_its_inputs_is_given_up_after_its_longest_wait(build, 
 
 def test_d44_slots_are_given_up_though_they_are_not_due_and_only_those_without_their_inputs(build):
     installation = build(fa.trigger(at_most="72h", then="skip", since=DAY))
-    publish(installation, OWN)
-    run(installation, installation.tick("starts"))
-    publish(installation, OWN, NEXT_DAY)
-    installation.tick("starts")
+    for day in (DAY, NEXT_DAY):
+        publish(installation, OWN, day)
+    assert [*installation.tick("starts").asked] == [DAY, NEXT_DAY]
 
     days = [str(day) for day in range(20191124, 20191131)]
     newest = attempts_of(installation).newest(FLOW, [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in days])
@@ -266,38 +265,6 @@ def test_d8_an_hour_does_not_wait_for_one_before_it_that_is_given_up(build):
 
 def attempts_of(installation: Installation) -> Attempts:
     return Attempts(installation.store, installation.board.uri(""), lambda: installation.now)
-
-
-def test_d44_slots_are_given_up_though_they_are_not_due_and_only_those_without_their_inputs(build):
-    installation = build(fa.trigger(at_most="72h", then="skip", since=DAY))
-    publish(installation, OWN)
-    run(installation, installation.tick("starts"))
-    publish(installation, OWN, NEXT_DAY)
-    flows, states = known(installation)
-
-    def found(**more: Any) -> list[str]:
-        return [each.partition for each in overdue(flows, states, now=installation.now, lookback_days=7, **more)]
-
-    assert found() == ["2019-11-26", "2019-11-27"]  # later days still wait; the 25th has its input
-    assert found(given_up=lambda slot: slot == flows.slot(FLOW, "2019-11-26")) == ["2019-11-27"]
-
-
-def test_d8_an_hour_goes_on_when_the_one_before_was_given_up(build):
-    installation = build(fa.trigger(previous=True, since="2019-11-30"), hours=True)
-    flows, states = known(installation)
-    asked = []
-    for given_up in (False, True):
-        case = flows.case(
-            states,
-            FLOW,
-            "2019-11-30-01:00",
-            in_force=None,
-            behind="",
-            given_up=lambda slot, answer=given_up: asked.append(str(slot)) or answer,
-        )
-        assert case.previous is not None
-        assert case.previous.done == given_up
-    assert asked == [f"{FLOW} - hour 2019-11-30T00:00Z"] * 2
 
 
 def test_inputs_of_other_times_are_waited_for(build):
