@@ -21,12 +21,12 @@ from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, 
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
-from feed_assets.dependencies.marks import Author
+from feed_assets.dependencies.quality.marks import Author
 
 if TYPE_CHECKING:
-    from feed_assets.dependencies.gate import Verdict
-    from feed_assets.dependencies.marks import Mark, Signature
-    from feed_assets.dependencies.quality_states import MarkPath
+    from feed_assets.dependencies.gate.decision import Verdict
+    from feed_assets.dependencies.quality.marks import Mark, Signature
+    from feed_assets.dependencies.quality.states import MarkPath
     from feed_assets.dependencies.service import Dependencies
 
 SHOWN_DAYS = 7
@@ -105,7 +105,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
 @json_option
 def datasets(*, as_json: bool) -> None:
     """List the datasets that flows with a trigger make and read, and when their slots count as complete."""
-    from feed_assets.dependencies.http_answers import dataset_says  # noqa: PLC0415 - loads msgspec
+    from feed_assets.dependencies.http.answers import dataset_says  # noqa: PLC0415 - loads msgspec
 
     flows, states = known(load_installation())
     found = [
@@ -142,7 +142,7 @@ def slots(
     Without LAST it shows FIRST alone; without both, the last 7 days.
     """
     from feed_assets.datasets.grains import Grain  # noqa: PLC0415 - loaded with the service only
-    from feed_assets.dependencies.slot_listing import listed_slots  # noqa: PLC0415 - loads msgspec
+    from feed_assets.dependencies.http.listing import listed_slots  # noqa: PLC0415 - loads msgspec
 
     installation = load_installation()
     _, states = known(installation)
@@ -187,7 +187,7 @@ def events(after: int | None, limit: int, dataset: str | None, *, as_json: bool)
 
     The events after the last one shown are those after its number.
     """
-    from feed_assets.dependencies.slot_listing import listed_events  # noqa: PLC0415 - loads msgspec
+    from feed_assets.dependencies.http.listing import listed_events  # noqa: PLC0415 - loads msgspec
 
     _, states = known(load_installation())
     found = listed_events(states, after, limit=limit, dataset=dataset)

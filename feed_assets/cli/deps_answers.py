@@ -1,6 +1,6 @@
 """`feed-assets deps questions` and `deps answer`: what flows ask persons, and their answers.
 
-Here: the commands. Not here: when a flow asks (`dependencies.gate`), and the record (`dependencies.questions`).
+Here: the commands. Not here: when a flow asks, and the record (`dependencies.gate`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from feed_assets.cli.output import json_option, print_json, print_table, print_t
 from feed_assets.datasets.slots import start_text
 
 REPLIES = ("rerun", "keep")
-"""The names of `dependencies.gate.Reply`, which takes long to load."""
+"""The names of `dependencies.gate.decision.Reply`, which takes long to load."""
 
 
 @click.command()
@@ -24,7 +24,7 @@ def questions(*, as_json: bool) -> None:
 
     Flows with trigger(on_rerun="ask") ask. `feed-assets deps answer` answers.
     """
-    from feed_assets.dependencies.questions import Questions  # noqa: PLC0415 - loads the database
+    from feed_assets.dependencies.gate.questions import Questions  # noqa: PLC0415 - loads the database
 
     _, states = known(load_installation())
     states.refresh()
@@ -60,8 +60,8 @@ def answer(
 
     If an input is reopened once more, the flow asks again. An answer may be changed until the flow runs.
     """
-    from feed_assets.dependencies.gate import Reply  # noqa: PLC0415 - loaded with the service only
-    from feed_assets.dependencies.questions import Questions  # noqa: PLC0415 - loads the database
+    from feed_assets.dependencies.gate.decision import Reply  # noqa: PLC0415 - loaded with the service only
+    from feed_assets.dependencies.gate.questions import Questions  # noqa: PLC0415 - loads the database
     from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()

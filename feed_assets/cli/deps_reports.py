@@ -1,6 +1,6 @@
 """`feed-assets deps report`, `expect`, `waive`, `unwaive`, `reopen` and `backfill`: facts and commands about slots.
 
-Here: the commands. Not here: the items of their files (`dependencies.given`), and what facts mean.
+Here: the commands. Not here: the items of their files (`dependencies.http.given`), and what facts mean.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from feed_assets.datasets.dataset import Dataset
     from feed_assets.datasets.slots import Slot
     from feed_assets.dependencies.facts import Ends, Number, Outcome, Part
-    from feed_assets.dependencies.given import GivenFacts
-    from feed_assets.dependencies.marks import Backfill
+    from feed_assets.dependencies.http.given import GivenFacts
+    from feed_assets.dependencies.quality.marks import Backfill
     from feed_assets.dependencies.service import Dependencies
     from feed_assets.sensors.flows import Flows
 
@@ -78,7 +78,7 @@ class _Desk:
 
     @classmethod
     def open(cls) -> _Desk:
-        from feed_assets.dependencies.given import GivenFacts  # noqa: PLC0415 - loads msgspec
+        from feed_assets.dependencies.http.given import GivenFacts  # noqa: PLC0415 - loads msgspec
 
         installation = load_installation()
         flows, states = known(installation)
@@ -94,7 +94,7 @@ class _Desk:
 
     def slots(self, dataset: str, first: str, last: str | None, member: str) -> list[Slot]:
         """The slots from the first to the last one."""
-        from feed_assets.dependencies.given import SlotGiven  # noqa: PLC0415 - as above
+        from feed_assets.dependencies.http.given import SlotGiven  # noqa: PLC0415 - as above
 
         return self.given.slots(SlotGiven(self.dataset(dataset).name, first, member), last or "")
 
@@ -157,7 +157,7 @@ def report(
     answered on its own; DATASET is then that of lines that name none. Exit code 1 if one is refused.
     """
     from feed_assets.dependencies.facts import Outcome, Status  # noqa: PLC0415 - loaded with the service only
-    from feed_assets.dependencies.given import PartGiven  # noqa: PLC0415 - loads msgspec
+    from feed_assets.dependencies.http.given import PartGiven  # noqa: PLC0415 - loads msgspec
 
     if file is not None:
         _refuse_with_file(part=part, object=put, records=records, replaces=replaces)
@@ -228,7 +228,7 @@ def expect(
     its own; DATASET is then that of lines that name none. Exit code 1 if one is refused.
     """
     from feed_assets.dependencies.facts import Number  # noqa: PLC0415 - loaded with the service only
-    from feed_assets.dependencies.given import EndsGiven, NumberGiven  # noqa: PLC0415 - loads msgspec
+    from feed_assets.dependencies.http.given import EndsGiven, NumberGiven  # noqa: PLC0415 - loads msgspec
 
     if file is not None:
         _refuse_with_file(slot=slot, witness=witness, records=records)
@@ -351,7 +351,7 @@ def open_backfill(
 
     Bad slots are `backfilled` afterwards, until a check passes on them.
     """
-    from feed_assets.dependencies.marks import Author  # noqa: PLC0415 - loaded with the service only
+    from feed_assets.dependencies.quality.marks import Author  # noqa: PLC0415 - loaded with the service only
 
     desk = _Desk.open()
     slots = desk.slots(dataset, first, last, member)
@@ -388,7 +388,7 @@ def close_backfill(
     as_json: bool,
 ) -> None:
     """End the backfills of slots from FIRST to LAST of DATASET."""
-    from feed_assets.dependencies.marks import Author  # noqa: PLC0415 - loaded with the service only
+    from feed_assets.dependencies.quality.marks import Author  # noqa: PLC0415 - loaded with the service only
 
     desk = _Desk.open()
     slots = desk.slots(dataset, first, last, member)

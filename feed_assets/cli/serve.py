@@ -1,6 +1,6 @@
 """`feed-assets serve`: the page and the API of data dependencies, and the tokens with which programs ask it.
 
-Here: the commands. Not here: the answers (`dependencies.http`), and the page (`web`).
+Here: the commands. Not here: the answers (`dependencies.http.operations`), and the page (`web`).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def add(name: str, scopes: tuple[str, ...], expires: datetime | None) -> None:
 def _check_grant(scope: str) -> None:
     """Raise BadParameter if this is no grant."""
     from feed_assets.datasets.names import name_fault  # noqa: PLC0415 - loaded with the service only
-    from feed_assets.dependencies.http_access import Verb  # noqa: PLC0415 - as above
+    from feed_assets.dependencies.http.access import Verb  # noqa: PLC0415 - as above
     from feed_assets.serving.grants import ALL, Grant  # noqa: PLC0415 - as above
 
     found = Grant.of(scope)

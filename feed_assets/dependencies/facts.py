@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import Profile
+from feed_assets.dependencies.quality.marks import Profile
 
 
 class Read(NamedTuple):

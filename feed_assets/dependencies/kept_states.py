@@ -22,11 +22,11 @@ from feed_assets.dependencies import rows, tables
 from feed_assets.dependencies.act import Act
 from feed_assets.dependencies.completeness import NEVER
 from feed_assets.dependencies.errors import UnknownDatasetError
-from feed_assets.dependencies.kept_quality import KeptQuality, endings
-from feed_assets.dependencies.marks import Fact
 from feed_assets.dependencies.parts import StoredPart
-from feed_assets.dependencies.quality import SlotQuality
-from feed_assets.dependencies.quality_events import Change, QualityEvent
+from feed_assets.dependencies.quality.events import Change, QualityEvent
+from feed_assets.dependencies.quality.kept import KeptQuality, endings
+from feed_assets.dependencies.quality.marks import Fact
+from feed_assets.dependencies.quality.slot_quality import SlotQuality
 from feed_assets.dependencies.rules import Declared
 from feed_assets.dependencies.slot_states import SlotStates, State
 from feed_assets.dependencies.windows import since_of

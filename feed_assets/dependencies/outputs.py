@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import Profile
+from feed_assets.dependencies.quality.marks import Profile
 from feed_assets.dependencies.rules import Basis
 from feed_assets.dependencies.service import Dependencies
 

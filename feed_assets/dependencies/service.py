@@ -22,10 +22,10 @@ from feed_assets.dependencies.answers import Answer, answer, why_missing
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, Published, Status, Waiver
 from feed_assets.dependencies.kept_states import LOG, Acts, Command, KeptStates, Record
-from feed_assets.dependencies.marks import Author, Backfill, Signature
 from feed_assets.dependencies.numbers import take_ends, take_number
 from feed_assets.dependencies.parts import replace_parts, take_part
-from feed_assets.dependencies.quality_service import QualityService, computed, profiled
+from feed_assets.dependencies.quality.marks import Author, Backfill, Signature
+from feed_assets.dependencies.quality.service import QualityService, computed, profiled
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.updates import take_listed, take_published
 from feed_assets.state.event_log import Event, newest_number

@@ -1,7 +1,7 @@
 """What rows look like: counts for each column, and a digest of their content, taken while they pass by.
 
 Here: aggregates for `DataFrame.observe`, and what they found, as plain JSON. They take no pass of their own. Not here:
-what is unusual (`dependencies.profiles`), and where a profile is kept (`steps.writing`).
+what is unusual (`dependencies.quality.profiles`), and where a profile is kept (`steps.writing`).
 """
 
 from __future__ import annotations

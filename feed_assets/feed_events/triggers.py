@@ -10,8 +10,8 @@ from typing import Any, Final
 import dagster as dg
 
 from feed_assets.dependencies.errors import TriggerError
-from feed_assets.dependencies.extra_inputs import ExtraInput
-from feed_assets.dependencies.trigger import SETTLE, Trigger
+from feed_assets.dependencies.gate.extra_inputs import ExtraInput
+from feed_assets.dependencies.gate.trigger import SETTLE, Trigger
 from feed_assets.feed_events.declarations import plain
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.partitions.cron import CronError, check_cron

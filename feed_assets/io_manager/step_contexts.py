@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.datasets.days import ONE_DAY
 from feed_assets.datasets.declaration import FeedDeclaration, Place
-from feed_assets.dependencies.trigger import Trigger
+from feed_assets.dependencies.gate.trigger import Trigger
 from feed_assets.feed_events.declarations import CONFIGURATION, PROFILED, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
 from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger

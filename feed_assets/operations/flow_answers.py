@@ -1,6 +1,6 @@
 """What a service says about flows: from what is known of slots, from storage, and from Dagster's runs.
 
-Here: the port `dependencies.flow_port` for a project. Nothing is changed. Not here: the decision (`dependencies.gate`),
+Here: the port of `dependencies.gate` for a project. Nothing is changed. Not here: the decision (`dependencies.gate`),
 and the answer for one partition (`gate_answers`).
 """
 
@@ -21,10 +21,10 @@ from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import UnknownFlowError
-from feed_assets.dependencies.flow_port import Run
-from feed_assets.dependencies.gate import InputState, Verdict, decide
+from feed_assets.dependencies.gate.decision import InputState, Verdict, decide
+from feed_assets.dependencies.gate.flow_port import Run
+from feed_assets.dependencies.http.calendar import Progress, Shown
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.slot_calendar import Progress, Shown
 from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.operations.gate_answers import explain_flow, flow_named
 from feed_assets.partitions.slots import partition_of

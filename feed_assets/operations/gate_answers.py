@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import UnknownFlowError
-from feed_assets.dependencies.gate import Verdict, decide
+from feed_assets.dependencies.gate.decision import Verdict, decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.late_data.raw_growth import growth_decisions

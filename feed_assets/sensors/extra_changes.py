@@ -18,7 +18,7 @@ from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import Slot, parse_start
-from feed_assets.dependencies.extra_inputs import ExtraInput
+from feed_assets.dependencies.gate.extra_inputs import ExtraInput
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.control import read_record

@@ -21,15 +21,15 @@ from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
-from feed_assets.dependencies.extra_inputs import ExtraInput, check_extra, cycle
 from feed_assets.dependencies.facts import Read
-from feed_assets.dependencies.gate import Case, InputState, Paused, PreviousSlot
-from feed_assets.dependencies.inputs import extra_states, input_state
-from feed_assets.dependencies.marks import Accepts
-from feed_assets.dependencies.questions import Questions
+from feed_assets.dependencies.gate.decision import Case, InputState, Paused, PreviousSlot
+from feed_assets.dependencies.gate.extra_inputs import ExtraInput, check_extra, cycle
+from feed_assets.dependencies.gate.inputs import extra_states, input_state
+from feed_assets.dependencies.gate.questions import Questions
+from feed_assets.dependencies.gate.trigger import ALL, CatchUp, OnRerun, Trigger
+from feed_assets.dependencies.quality.marks import Accepts
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import ALL, CatchUp, OnRerun, Trigger
 from feed_assets.feed_events.triggers import declared_trigger
 from feed_assets.file_feed.record import FeedInput, Record
 from feed_assets.file_feed.start_objects import REVISIONS

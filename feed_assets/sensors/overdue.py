@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from feed_assets.datasets.days import midnight
-from feed_assets.dependencies.gate import Verdict, decide
+from feed_assets.dependencies.gate.decision import Verdict, decide
+from feed_assets.dependencies.gate.trigger import Then
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import Then
 from feed_assets.sensors.flows import Begun, Flows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from feed_assets.dependencies.marks import ColumnProfile, Profile
+from feed_assets.dependencies.quality.marks import ColumnProfile, Profile
 from feed_assets.file_feed.record import Record
 from feed_assets.steps.writing import DIGEST, PROFILE
 

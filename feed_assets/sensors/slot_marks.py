@@ -10,8 +10,8 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import Author, RefusedMoveError
-from feed_assets.dependencies.quality_service import QualityService
+from feed_assets.dependencies.quality.marks import Author, RefusedMoveError
+from feed_assets.dependencies.quality.service import QualityService
 from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.record import CheckOutcome
 from feed_assets.file_feed.wording import observed_values

@@ -21,7 +21,7 @@ from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.slots import Slot, parse_slot
 from feed_assets.dependencies.errors import EventsGoneError
-from feed_assets.dependencies.marks import QualityState, SlotProfile
+from feed_assets.dependencies.quality.marks import QualityState, SlotProfile
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.partitions.slots import partition_of
 from feed_assets.resources.storage import BlackboardResource, StateResource

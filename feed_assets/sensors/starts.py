@@ -19,9 +19,9 @@ import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard, BlackboardError
 from feed_assets.dependencies.errors import EventsGoneError, StateCopyError
-from feed_assets.dependencies.gate import Verdict, decide
-from feed_assets.dependencies.marks import QualityState
-from feed_assets.dependencies.questions import Questions
+from feed_assets.dependencies.gate.decision import Verdict, decide
+from feed_assets.dependencies.gate.questions import Questions
+from feed_assets.dependencies.quality.marks import QualityState
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.state_copy import StateCopy
 from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS

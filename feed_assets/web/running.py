@@ -1,6 +1,6 @@
 """Running the service of data dependencies: its API and its page, until a signal.
 
-Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http`).
+Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http.operations`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from starlette.applications import Starlette
 
 from feed_assets.blackboard.port import BlackboardError
-from feed_assets.dependencies.dependency_api import DependencyApi
 from feed_assets.dependencies.errors import StateCopyError
-from feed_assets.dependencies.flow_port import FlowAnswers
-from feed_assets.dependencies.http import operations
-from feed_assets.dependencies.http_access import Access
-from feed_assets.dependencies.recent_events import RecentEvents
+from feed_assets.dependencies.gate.flow_port import FlowAnswers
+from feed_assets.dependencies.http.access import Access
+from feed_assets.dependencies.http.api import DependencyApi
+from feed_assets.dependencies.http.operations import operations
+from feed_assets.dependencies.http.recent_events import RecentEvents
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.state_copy import StateCopy
 from feed_assets.serving.connections import ConnectionLimits

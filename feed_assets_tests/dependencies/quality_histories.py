@@ -19,7 +19,8 @@ from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import (
+from feed_assets.dependencies.quality.events import Change
+from feed_assets.dependencies.quality.marks import (
     Author,
     CheckResult,
     Computation,
@@ -28,9 +29,8 @@ from feed_assets.dependencies.marks import (
     Signature,
     SlotRevision,
 )
-from feed_assets.dependencies.quality import SlotQuality
-from feed_assets.dependencies.quality_events import Change
-from feed_assets.dependencies.quality_rows import from_row, to_row
+from feed_assets.dependencies.quality.rows import from_row, to_row
+from feed_assets.dependencies.quality.slot_quality import SlotQuality
 from feed_assets_tests.dependencies.quality_oracle import Follower, Judge, Universe, World, compare
 
 START = date(2026, 11, 1)

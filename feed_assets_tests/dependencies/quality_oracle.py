@@ -18,16 +18,16 @@ from feed_assets.datasets.containment import base_set
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.members import ancestry
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import (
+from feed_assets.dependencies.quality.events import Change, Kind
+from feed_assets.dependencies.quality.marks import (
     CheckResult,
     Computation,
     Mark,
     QualityState,
     SlotRevision,
 )
-from feed_assets.dependencies.overlaps import footprint
-from feed_assets.dependencies.quality import SlotQuality
-from feed_assets.dependencies.quality_events import Change, Kind
+from feed_assets.dependencies.quality.overlaps import footprint
+from feed_assets.dependencies.quality.slot_quality import SlotQuality
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import Grain
 from feed_assets.dependencies.errors import TriggerError
-from feed_assets.dependencies.extra_inputs import ExtraInput, check_extra, cycle
 from feed_assets.dependencies.facts import Published
-from feed_assets.dependencies.inputs import extra_states
+from feed_assets.dependencies.gate.extra_inputs import ExtraInput, check_extra, cycle
+from feed_assets.dependencies.gate.inputs import extra_states
 from feed_assets_tests.dependencies.datasets import FIRST, at, feed, service
 
 HOURS = Dataset.flat("hourly/v1.0", Grain.HOUR, first=FIRST)

@@ -12,12 +12,21 @@ import pytest
 
 from feed_assets.datasets.slots import parse_slot
 from feed_assets.dependencies.errors import TriggerError
-from feed_assets.dependencies.extra_inputs import ExtraInput
-from feed_assets.dependencies.gate import Answered, Case, InputState, PreviousSlot, Reply, Stage, Verdict, decide
-from feed_assets.dependencies.marks import Accepts, Author, Mark, Signature, SlotRevision
-from feed_assets.dependencies.marks import QualityState as Quality
-from feed_assets.dependencies.quality_states import MarkPath
-from feed_assets.dependencies.trigger import CatchUp, OnRerun, Then, Trigger
+from feed_assets.dependencies.gate.decision import (
+    Answered,
+    Case,
+    InputState,
+    PreviousSlot,
+    Reply,
+    Stage,
+    Verdict,
+    decide,
+)
+from feed_assets.dependencies.gate.extra_inputs import ExtraInput
+from feed_assets.dependencies.gate.trigger import CatchUp, OnRerun, Then, Trigger
+from feed_assets.dependencies.quality.marks import Accepts, Author, Mark, Signature, SlotRevision
+from feed_assets.dependencies.quality.marks import QualityState as Quality
+from feed_assets.dependencies.quality.states import MarkPath
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 DAY = "2026-11-26"

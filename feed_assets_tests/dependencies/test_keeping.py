@@ -15,7 +15,7 @@ from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.facts import Listed, Number, Part, Published, Status
-from feed_assets.dependencies.marks import Profile
+from feed_assets.dependencies.quality.marks import Profile
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets_tests.dependencies.datasets import FIRST, at, feed, raw, service, told, topic
 from feed_assets_tests.dependencies.kills import check, kill_writers

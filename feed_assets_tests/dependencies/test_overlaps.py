@@ -15,8 +15,8 @@ from feed_assets.datasets.instants import day_of
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.ranges import slots_on
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import SlotRange
-from feed_assets.dependencies.overlaps import SlotIndex, footprint
+from feed_assets.dependencies.quality.marks import SlotRange
+from feed_assets.dependencies.quality.overlaps import SlotIndex, footprint
 
 START = date(2011, 1, 1)
 SAMOA = Calendar("Pacific/Apia")  # has no 2011-12-30

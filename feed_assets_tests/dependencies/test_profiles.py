@@ -9,8 +9,8 @@ import pytest
 
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain
-from feed_assets.dependencies.marks import ColumnProfile, Profile, QualityError
-from feed_assets.dependencies.profiles import Limits, anomalies, comparable_slots
+from feed_assets.dependencies.quality.marks import ColumnProfile, Profile, QualityError
+from feed_assets.dependencies.quality.profiles import Limits, anomalies, comparable_slots
 
 
 def profile(rows: int, nulls: int = 10, distinct: int = 500, smallest: float = 0, largest: float = 100) -> Profile:

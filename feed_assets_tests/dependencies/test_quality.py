@@ -14,7 +14,8 @@ from feed_assets.datasets.errors import SlotError
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.marks import (
+from feed_assets.dependencies.quality.events import Change, Kind
+from feed_assets.dependencies.quality.marks import (
     Accepts,
     Author,
     Backfill,
@@ -29,10 +30,9 @@ from feed_assets.dependencies.marks import (
     SlotProfile,
     SlotRevision,
 )
-from feed_assets.dependencies.moves import MOVES, Command
-from feed_assets.dependencies.overlaps import footprint
-from feed_assets.dependencies.quality import SlotQuality
-from feed_assets.dependencies.quality_events import Change, Kind
+from feed_assets.dependencies.quality.moves import MOVES, Command
+from feed_assets.dependencies.quality.overlaps import footprint
+from feed_assets.dependencies.quality.slot_quality import SlotQuality
 
 START = date(2026, 1, 1)
 FOO = Dataset.flat("raw/foo", Grain.FIVE_MINUTES, first=START)

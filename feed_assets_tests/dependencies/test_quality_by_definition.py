@@ -8,10 +8,10 @@ import pytest
 
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.lineage import Lineage
-from feed_assets.dependencies.marks import Author
-from feed_assets.dependencies.overlaps import SlotIndex
-from feed_assets.dependencies.revision_history import RevisionHistory
+from feed_assets.dependencies.quality.lineage import Lineage
+from feed_assets.dependencies.quality.marks import Author
+from feed_assets.dependencies.quality.overlaps import SlotIndex
+from feed_assets.dependencies.quality.revision_history import RevisionHistory
 from feed_assets_tests.dependencies.quality_histories import (
     NAMES,
     NOON,

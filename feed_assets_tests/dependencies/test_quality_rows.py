@@ -8,7 +8,7 @@ import pytest
 
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import parse_slot
-from feed_assets.dependencies.marks import (
+from feed_assets.dependencies.quality.marks import (
     Author,
     Backfill,
     CheckResult,
@@ -24,7 +24,7 @@ from feed_assets.dependencies.marks import (
     SlotRange,
     SlotRevision,
 )
-from feed_assets.dependencies.quality_rows import Row, from_row, to_row
+from feed_assets.dependencies.quality.rows import Row, from_row, to_row
 
 HOUR = SlotRevision(parse_slot("raw/ads eu/fr hour 2026-11-27T15:00Z"), 2)
 DAY = SlotRevision(parse_slot("clean-ads/v1.0 - day 2026-11-27"), 1)

@@ -20,7 +20,7 @@ from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.facts import Published, Read
-from feed_assets.dependencies.marks import Author, QualityError, QualityState, RefusedMoveError
+from feed_assets.dependencies.quality.marks import Author, QualityError, QualityState, RefusedMoveError
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.state.address import StoreError, sqlite_url
 from feed_assets.state.store import Store

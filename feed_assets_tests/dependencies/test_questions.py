@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from feed_assets.dependencies.facts import Published
-from feed_assets.dependencies.gate import Case, Reply, Verdict, decide
-from feed_assets.dependencies.inputs import input_state
-from feed_assets.dependencies.questions import Questions
+from feed_assets.dependencies.gate.decision import Case, Reply, Verdict, decide
+from feed_assets.dependencies.gate.inputs import input_state
+from feed_assets.dependencies.gate.questions import Questions
+from feed_assets.dependencies.gate.trigger import OnRerun, Trigger
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import OnRerun, Trigger
 from feed_assets_tests.dependencies.datasets import DAY, at, feed, service
 
 NOW = at("2026-11-28T06:00")

@@ -13,8 +13,8 @@ from feed_assets.datasets.instants import day_of, instant_of
 from feed_assets.datasets.ranges import slots_on
 from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.facts import Listed
-from feed_assets.dependencies.marks import QualityState as Quality
-from feed_assets.dependencies.slot_calendar import NO_SLOT, Known, Shown, letter, slot_calendar
+from feed_assets.dependencies.http.calendar import NO_SLOT, Known, Shown, letter, slot_calendar
+from feed_assets.dependencies.quality.marks import QualityState as Quality
 from feed_assets_tests.dependencies.datasets import DAY, at, raw, service
 
 NOW = at(f"{DAY}T20:30")

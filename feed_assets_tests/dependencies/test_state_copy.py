@@ -20,7 +20,7 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies import tables
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, StateCopyError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Part, Published, Read, Status
-from feed_assets.dependencies.marks import Author, QualityError
+from feed_assets.dependencies.quality.marks import Author, QualityError
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.state_copy import AREA, StateCopy

@@ -17,10 +17,10 @@ from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.instants import day_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.gate import Case, decide
-from feed_assets.dependencies.inputs import input_state
+from feed_assets.dependencies.gate.decision import Case, decide
+from feed_assets.dependencies.gate.inputs import input_state
+from feed_assets.dependencies.gate.trigger import Trigger
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import Trigger
 from feed_assets.file_feed import (
     Claim,
     Facts,

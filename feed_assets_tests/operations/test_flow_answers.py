@@ -9,7 +9,7 @@ import pytest
 
 from feed_assets.datasets.slots import parse_slot
 from feed_assets.dependencies.errors import UnknownFlowError
-from feed_assets.dependencies.slot_calendar import Shown
+from feed_assets.dependencies.http.calendar import Shown
 from feed_assets.operations.flow_answers import ProjectFlows
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from feed_assets.cli.main import main
 from feed_assets.dependencies.errors import RefusedFactError
-from feed_assets.dependencies.gate import Reply, Verdict
-from feed_assets.dependencies.questions import Questions
+from feed_assets.dependencies.gate.decision import Reply, Verdict
+from feed_assets.dependencies.gate.questions import Questions
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.record import FeedInput
 from feed_assets.operations.gate_answers import explain_flow

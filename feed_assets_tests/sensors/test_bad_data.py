@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from feed_assets.dependencies.gate import Verdict, decide
-from feed_assets.dependencies.marks import Accepts, Author, QualityState
+from feed_assets.dependencies.gate.decision import Verdict, decide
+from feed_assets.dependencies.gate.trigger import OnRerun, Trigger
+from feed_assets.dependencies.quality.marks import Accepts, Author, QualityState
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.trigger import OnRerun, Trigger
 from feed_assets.feed_events.triggers import REVISIONS_TAG
 from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow

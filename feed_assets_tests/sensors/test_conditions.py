@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 import feed_assets as fa
-from feed_assets.dependencies.gate import Stage, Verdict
+from feed_assets.dependencies.gate.decision import Stage, Verdict
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.record import FeedInput
 from feed_assets.file_feed.withdrawal import invalidate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from feed_assets.dependencies.marks import QualityState
+from feed_assets.dependencies.quality.marks import QualityState
 from feed_assets_tests.harness import ADS, DAY, EFFECTIVENESS, Installation, ads
 from feed_assets_tests.sensors.test_bad_data import explained, gated, mark, states_of
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import feed_assets as fa
 from feed_assets import checks
-from feed_assets.dependencies.marks import Author, QualityState
+from feed_assets.dependencies.quality.marks import Author, QualityState
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.project.assembly import Project
 from feed_assets.sensors.asset_graph import AssetFeedGraph

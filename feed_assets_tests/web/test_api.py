@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from feed_assets.dependencies.facts import Published
-from feed_assets.dependencies.marks import ColumnProfile, Profile
+from feed_assets.dependencies.quality.marks import ColumnProfile, Profile
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store

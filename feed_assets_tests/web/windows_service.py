@@ -22,11 +22,11 @@ from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import UnknownFlowError
-from feed_assets.dependencies.flow_port import Run
-from feed_assets.dependencies.gate import InputState, Verdict
+from feed_assets.dependencies.gate.decision import InputState, Verdict
+from feed_assets.dependencies.gate.flow_port import Run
+from feed_assets.dependencies.http.calendar import Progress
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
-from feed_assets.dependencies.slot_calendar import Progress
 from feed_assets.state.store import Store
 from feed_assets.web.running import run
 from feed_assets_tests.dependencies.datasets import BASE, DAY, at, feed, raw, topic

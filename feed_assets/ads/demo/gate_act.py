@@ -21,7 +21,7 @@ from feed_assets.ads.demo.story import Demo
 from feed_assets.ads.partners import partners_directory
 from feed_assets.ads.schemas import ADS, CLEAN_ADS_FEED, EFFECTIVENESS_FEED
 from feed_assets.blackboard.port import AlreadyExistsError
-from feed_assets.dependencies.marks import Author
+from feed_assets.dependencies.quality.marks import Author
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.operations.day_runs import instance_at
 from feed_assets.operations.gate_answers import explain_flow
