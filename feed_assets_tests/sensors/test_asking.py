@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -121,18 +122,49 @@ def test_a_question_about_a_result_that_was_replaced_is_over(asking):
     assert Questions(states).open() == []
 
 
-def test_d39_the_command_line_lists_questions_and_answers_them(asking, monkeypatch):
-    monkeypatch.setenv("FEED_ASSETS_BASE", str(asking.base))
-    monkeypatch.setenv("FEED_ASSETS_STATE", asking.settings.state)
-    monkeypatch.setenv("FEED_ASSETS_FIRST_DAY", "2019-11-20")
-    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-01T12:00:00")
-    monkeypatch.setenv("FEED_ASSETS_MODULE", MODULE)
+@pytest.fixture
+def run(asking: Installation, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """`feed-assets deps ...`, with the exit code that is expected."""
+    for name, value in {
+        "BASE": str(asking.base),
+        "STATE": asking.settings.state,
+        "FIRST_DAY": "2019-11-20",
+        "AS_OF": "2019-12-01T12:00:00",
+        "MODULE": MODULE,
+    }.items():
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", value)
 
     def run(*arguments: str, code: int = 0) -> str:
         result = CliRunner().invoke(main, ["deps", *arguments])
         assert result.exit_code == code, (result.output, result.exception)
         return " ".join(result.output.split())
 
+    return run
+
+
+def test_d44_the_command_line_forces_starts_and_pauses_flows(asking, run):
+    assert "1 published 1 of 3" in run("attempts", "flow", DAY)
+    said = run("start", "flow", DAY, "--by", "ann", "--reason", "new prices")
+    assert said.startswith(f"attempt 2 of {FLOW} {DAY} is requested (ann: new prices).")
+    refused = run("start", "flow", DAY, "--by", "bob", "--reason", "me too", code=1)
+    assert f"attempt 2 of {FLOW} {DAY} is requested, or its run is under way" in refused
+    assert asking.tick("starts").asked == {DAY: ("flow",)}
+    assert json.loads(run("attempts", "flow", DAY, "--json"))[-1]["forced_by"] == "ann"
+    assert "its slots are 2019-11-20 to" in run("start", "flow", "2019-11-31", "--reason", "x", code=1)
+    assert "is no asset with a trigger" in run("start", "own", DAY, "--reason", "x", code=1)
+
+    assert "flow is paused since 2019-12-01 12:00 by ann: stop." in run(
+        "pause", "flow", "--by", "ann", "--reason", "stop"
+    )
+    (listed,) = json.loads(run("flows", "--json"))
+    assert (listed["flow"], listed["under_way"], listed["trigger"]["on_rerun"]) == ("flow", 1, "ask")
+    assert listed["paused"].endswith("by ann: stop")
+    assert "paused since" in run("explain", "flow", DAY)
+    assert run("resume", "flow").startswith("flow goes on.")
+    assert "flow is not paused" in run("resume", "flow", code=1)
+
+
+def test_d39_the_command_line_lists_questions_and_answers_them(asking, run):
     assert run("questions") == "Nothing is asked."
     asking.tick("starts")
     assert f"flow {DAY}" in run("questions")

@@ -196,6 +196,7 @@ def test_d39_a_flow_that_ignores_new_revisions_keeps_its_result_which_stays_bad(
     mark(gated)
     gated.raw_bytes(DAY, {"late": 50}, hour="15")
     run(gated, gated.tick("starts"))
+    publish_attempts(gated)
     gated.tick("new_manifests")
     case = explained(gated, "ad_effectiveness").case
     ignoring = Trigger(on_rerun=OnRerun.IGNORE)

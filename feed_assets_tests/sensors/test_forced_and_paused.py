@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from feed_assets.feed_events.triggers import attempt_tag
 from feed_assets.starts.attempt import AttemptRefusedError, State
 from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.pauses import Pauses
@@ -110,3 +111,12 @@ def test_d44_a_paused_flow_starts_nothing_and_starts_what_is_due_when_it_goes_on
     assert "paused since 2019-12-01 00:00 by ann: new schema" in tick.skipped
     assert pauses_of(gated).resume(ADS, by="ann") is not None
     assert gated.tick("starts").asked == {DAY: ("clean_ads",)}
+
+
+def test_d7_the_first_tick_after_the_last_fact_requests_the_run(gated: Installation) -> None:
+    assert gated.tick("starts").asked == {}
+    gated.land(ads(20))
+    (request,) = gated.tick("starts").requests
+    recorded = attempts_of(gated).newest(ADS, [DAY])[DAY]
+    assert request.tags[attempt_tag(ADS)] == recorded.key
+    assert recorded.requested == gated.now

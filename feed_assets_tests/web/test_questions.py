@@ -12,10 +12,14 @@ import pytest
 from feed_assets.file_feed.record import FeedInput
 from feed_assets.serving.tokens import add_token
 from feed_assets_tests.harness import AS_OF, DAY, Installation, settings_below
+from feed_assets_tests.plain_flows import publish_attempts
 from feed_assets_tests.waiting import until
 from feed_assets_tests.web.asking_project import FLOW, MODULE, OWN, definitions, publish
 from feed_assets_tests.web.gated_shop import environment, serving
 from feed_assets_tests.web.windows_service import Client
+
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -42,8 +46,9 @@ def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asking]:
         publish(installation)
         installation.tick("starts")
         installation.make(FLOW, DAY, [FeedInput(OWN, DAY, installation.latest(OWN))])
+        publish_attempts(installation)
         installation.tick("new_manifests")
-        variables = environment(tmp_path / "base", home) | {"FEED_ASSETS_MODULE": MODULE}
+        variables = environment(tmp_path / "base", home) | {"FEED_ASSETS_MODULE": MODULE, "PYTHONPATH": str(ROOT)}
         with serving(variables, tmp_path) as url:
             asking = Asking(installation, url)
             asking.reopen()
@@ -84,6 +89,31 @@ def test_a_token_answers_only_with_the_verb_start(asking):
     assert Client(asking.url, starter).post("questions/answer", given).status == 200
     verdict = Client(asking.url, reader).get("explain", flow="flow", partition=DAY).body
     assert "stays, as starter has answered: too small" in verdict["sentence"]
+
+
+def test_d44_a_program_forces_a_start_pauses_a_flow_and_lets_it_go_on(asking):
+    client = Client(asking.url)
+    given = {"flow": "flow", "partition": DAY, "reason": "new prices"}
+    assert client.post("starts", {**given, "flow": "other"}).status == 404
+    assert client.post("starts", {**given, "partition": "2019-11-31"}).status == 404
+    assert [client.post("starts", given).body["status"] for _ in range(2)] == ["accepted", "known"]
+    refused = client.post("starts", {**given, "reason": "another"})
+    assert (refused.status, "attempt 2 of flow/v1.0 2019-11-24 is requested" in refused.body["detail"]) == (409, True)
+    newest = client.get("attempts", flow="flow", partition=DAY).body["attempts"][-1]
+    assert (newest["number"], newest["state"], newest["forced_by"]) == (2, "requested", "local")
+    assert asking.installation.tick("starts").asked == {DAY: ("flow",)}
+
+    pause = {"flow": "flow", "reason": "new schema"}
+    assert [client.post("flows/pause", pause).body["status"] for _ in range(2)] == ["accepted", "known"]
+    sentence = client.get("explain", flow="flow", partition=DAY).body["sentence"]
+    assert sentence.endswith("by local: new schema")
+    resumed = [client.post("flows/resume", {"flow": "flow"}).body["status"] for _ in range(2)]
+    assert resumed == ["accepted", "known"]
+
+    reader = add_token(asking.installation.store, "reader", ["read:*"], now=AS_OF, expires=None)
+    until(lambda: client.get("datasets").status == 401)
+    assert Client(asking.url, reader).post("starts", given).status == 403
+    assert Client(asking.url, reader).post("flows/pause", pause).status == 403
 
 
 def test_d39_a_person_answers_on_the_page_and_a_further_reopening_asks_anew(asking, browser):
