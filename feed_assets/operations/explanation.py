@@ -234,7 +234,7 @@ def _requested(store: Store, feed: Feed, due: Mapping[str, str], now: datetime) 
 
 def _request(newest: Attempt, state: str, now: datetime) -> str:
     """When the state of a partition that is due was requested, and when it may be again; "" if it was not."""
-    if not newest.is_for(state):
+    if newest.digest != state:
         return ""
     last = f"{newest.requested:%Y-%m-%d %H:%M:%S}"
     if newest.alive:

@@ -63,10 +63,11 @@ class Attempt:
     """An attempt at a slot of a flow. Its `number` is one higher than that of the attempt before it at this slot.
 
     `key` is Dagster's run key; no other attempt ever has it, also if the database is lost. `digest` identifies the
-    inputs for which it was requested, and `read` the inputs that its run has read ("" before it has). `settled` are the
-    inputs of the last attempt that was published or rejected. `tries` counts the tries of these inputs, this one
-    included, of which there are at most `most`. `forced` says who started a run that nobody requested here. `root` is
-    the first run of its chain of re-executions, `run` the last one. The times are by the installation's clock.
+    inputs for which it was requested, and the update that was in force then; what its run reads is in the record of its
+    update. `settled` is the digest of the last attempt that was published or rejected. `tries` counts the tries of
+    these inputs, this one included, of which there are at most `most`. `forced` says who started a run that nobody
+    requested here. `root` is the first run of its chain of re-executions, `run` the last one. The times are by the
+    installation's clock.
     """
 
     flow: str
@@ -78,7 +79,6 @@ class Attempt:
     tries: int
     most: int
     requested: datetime
-    read: str = ""
     settled: str = ""
     forced: str = ""
     reason: str = ""
@@ -91,11 +91,6 @@ class Attempt:
     def alive(self) -> bool:
         """Whether it waits for its run, or its run has begun and no end is on record."""
         return self.state in ALIVE
-
-    @property
-    def inputs(self) -> str:
-        """The digest of the inputs that it has read, or is going to read."""
-        return self.read or self.digest
 
     @property
     def forced_key(self) -> str:
@@ -119,10 +114,6 @@ class Attempt:
         """Whether it was requested, and Dagster lost that or never got it: the request is made again, as it was."""
         return self.state is State.UNKNOWN and self.started is None
 
-    def is_for(self, digest: str) -> bool:
-        """Whether it was requested for these inputs, or has read them."""
-        return digest in {self.digest, self.read}
-
 
 class Answer(StrEnum):
     """Whether an attempt may follow."""
@@ -144,9 +135,9 @@ class Verdict:
 
 def tries_of(newest: Attempt | None, digest: str) -> int:
     """The number of the next try of these inputs after this attempt."""
-    if newest is None or not newest.is_for(digest) or newest.settled == digest:
+    if newest is None or newest.digest != digest or newest.settled == digest:
         return 1
-    return newest.tries + (newest.failed or newest.state in SETTLED)
+    return newest.tries + newest.failed
 
 
 def living(newest: Attempt | None, lease_until: datetime | None) -> Verdict | None:
@@ -173,15 +164,14 @@ def verdict(newest: Attempt | None, digest: str, *, lease_until: datetime | None
         return Verdict(Answer.OVER, f"these inputs have a result since {newest.title} or before it")
     if lives := living(newest, lease_until):
         return lives
-    return _after_failures(newest, now) if newest.is_for(digest) else Verdict(Answer.MAY_START)
+    return _after_failures(newest, now) if newest.digest == digest else Verdict(Answer.MAY_START)
 
 
 def _after_failures(newest: Attempt, now: datetime) -> Verdict:
     """Whether the inputs of an attempt that has ended without a result for them may be tried again."""
     if newest.state is State.GIVEN_UP:
         return Verdict(Answer.OVER, f"{newest.title} was given up: {newest.reason}")
-    # A result for other inputs than it was requested for counts: a run that reads others must not start for ever.
-    if newest.ended is not None and (newest.failed or newest.state in SETTLED):
+    if newest.ended is not None and newest.failed:
         if newest.tries >= newest.most:
             return Verdict(Answer.OVER, f"these inputs were tried {newest.tries} times, last by {newest.title}")
         until = newest.ended + pause_after(newest.tries)

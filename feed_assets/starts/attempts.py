@@ -94,7 +94,8 @@ class Standing:
             newest is not None
             and newest.state is State.REQUESTED
             and newest.key in runless
-            and not (newest.forced or newest.is_for(digest))
+            and not newest.forced
+            and newest.digest != digest
         )
 
 
@@ -200,7 +201,7 @@ class Attempts:
             found, lease = newest.get((flow, slot)), leases.get((flow, slot))
             if lives := living(found, lease.until if lease else None):
                 raise AttemptRefusedError(f"{flow} {slot} is not started: {lives.reason}. Wait until it has ended.")
-            digest = found.inputs if found else ""
+            digest = found.digest if found else ""
             new = self.next(transaction, found, (flow, slot), digest=digest, most=MOST_TRIES)
             new = replace(new, forced=by, reason=reason)
             save_attempts(transaction, self.base, [new], self.now())
@@ -289,7 +290,7 @@ class Attempts:
                 if lives := living(found, lease.until if lease else None):
                     refusal = refusal or f"{lives.reason}. Wait until it has ended, or cancel its run"
                     continue
-                digest, most = (found.inputs, found.most) if found else ("", MOST_TRIES)
+                digest, most = (found.digest, found.most) if found else ("", MOST_TRIES)
                 new = self.next(transaction, found, place, digest=digest, most=most)
                 new = replace(new, forced=by, reason=f"forced by {by}")
                 refusal = refusal or self._take(transaction, new.key, new, run, root, taken)
@@ -298,19 +299,6 @@ class Attempts:
             changed += [each for each, _ in taken.values() if each != newest.get((each.flow, each.slot))]
             save_attempts(transaction, self.base, changed, self.now())
         return self._running(taken)
-
-    def record_read(self, key: str, digest: str) -> Attempt | None:
-        """Record the digest of the inputs that the run of an attempt has read; None if it is not on record."""
-        with self.store.writing(LOG) as transaction:
-            attempt = attempt_of_key(transaction.connection, self.base, key)
-            if attempt is None or attempt.read == digest:
-                return attempt
-            kept = attempts_of(transaction.connection, self.base, attempt.flow, attempt.slot)
-            before = next((each for each in kept if each.number == attempt.number - 1), None)
-            tries = attempt.tries if digest == attempt.digest else tries_of(before, digest)
-            read = replace(attempt, read=digest, tries=tries)
-            save_attempts(transaction, self.base, [read], self.now())
-        return read
 
     # --- small parts --------------------------------------------------------------------------------------------------
 
@@ -397,9 +385,9 @@ class Attempts:
 
     def _ended(self, attempt: Attempt, state: State, reason: str) -> Attempt:
         """The attempt after its end: given up after the last try."""
-        settled = attempt.inputs if state in SETTLED else attempt.settled
+        settled = attempt.digest if state in SETTLED else attempt.settled
         ended = replace(attempt, state=state, reason=reason or attempt.reason, ended=self.now(), settled=settled)
-        if ended.failed and ended.tries >= ended.most and ended.settled != ended.inputs:
+        if ended.failed and ended.tries >= ended.most and ended.settled != ended.digest:
             times = f"{state} after {ended.tries} tries" if ended.tries > 1 else str(state)
             return replace(ended, state=State.GIVEN_UP, reason=f"{times}: {reason}")
         return ended
@@ -477,10 +465,6 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.holding.__exit__(kind, error, trace)
-
-    def read(self, flow: str, slot: str, digest: str) -> None:
-        """Record the digest of the inputs that the run has read: they replace those it was requested for."""
-        self.service.record_read(self.attempts[flow, slot].key, digest)
 
     def end(self, flow: str, slot: str, state: State, reason: str = "") -> None:
         """Record the end of an attempt, and release its lease. See `Attempts.end`."""

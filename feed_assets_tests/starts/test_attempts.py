@@ -48,10 +48,8 @@ class Installation:
     def newest(self) -> Attempt:
         return self.attempts.newest(FLOW, [SLOT])[SLOT]
 
-    def run_through(self, attempt: Attempt, state: State, *, read: str = "", reason: str = "") -> None:
+    def run_through(self, attempt: Attempt, state: State, *, reason: str = "") -> None:
         running = self.attempts.start([attempt.key], run=attempt.key, root=attempt.key)
-        if read:
-            running.read(*PLACE, read)
         running.end(*PLACE, state, reason)
 
 
@@ -78,16 +76,15 @@ def test_a_slot_is_requested_once_until_its_attempt_has_ended(here: Installation
 
 def test_each_change_is_an_event_that_tells_the_whole_attempt(here: Installation) -> None:
     attempt = here.requested()
-    here.run_through(attempt, State.PUBLISHED, read="another")
+    here.run_through(attempt, State.PUBLISHED)
 
     events = here.attempts.store.events(log=LOG)
     assert [event.kind for event in events] == [
         "attempt requested",
         "attempt running",
-        "attempt running",
         "attempt published",
     ]
-    assert events[-1].details["read"] == events[-1].details["settled"] == "another"
+    assert events[-1].details["settled"] == "one"
     assert events[-1].details["key"] == attempt.key
 
 
@@ -114,27 +111,6 @@ def test_inputs_that_the_checks_rejected_are_over_and_others_are_not(here: Insta
 
     assert here.refused().answer is Answer.OVER
     assert here.requested("two").number == 2
-
-
-def test_what_a_run_has_read_replaces_what_it_was_requested_for(here: Installation) -> None:
-    here.run_through(here.requested("one"), State.PUBLISHED, read="two")
-
-    assert here.refused("two").answer is Answer.OVER
-    paused = here.refused("one")  # a gate that lags behind must not start runs for ever
-    assert paused.answer is Answer.PAUSED
-    here.passes(10 * MINUTE)
-    assert here.requested("one").tries == 2
-
-
-def test_inputs_that_were_first_read_in_the_last_try_of_others_have_all_their_tries(here: Installation) -> None:
-    for _ in range(2):
-        here.run_through(here.requested("one"), State.FAILED)
-        here.passes(60 * MINUTE)
-    here.run_through(here.requested("one"), State.FAILED, read="two")
-
-    assert here.newest().tries == 1
-    here.passes(60 * MINUTE)
-    assert here.requested("two").tries == 2
 
 
 def test_a_request_that_never_became_a_run_ends_without_counting_as_a_try(here: Installation) -> None:

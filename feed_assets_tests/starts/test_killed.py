@@ -68,7 +68,6 @@ def whole_start(folder: Path, now: datetime, step: Callable[[], None] = lambda: 
     for asked in attempts.request([Wanted(FLOW, SLOT, "inputs", most=10)]):
         if isinstance(asked, Attempt):
             with attempts.start([asked.key], run=f"run {asked.number}", root=f"run {asked.number}") as running:
-                running.read(FLOW, SLOT, "inputs as read")
                 feed = Feed(board, LOCATION)
                 claimed = claim(feed, SLOT, now=now, owner=asked.key)
                 board.create(f"{claimed.prefix}part-0", asked.key.encode())
@@ -125,7 +124,7 @@ def test_a_process_that_is_killed_between_any_two_accesses_leaves_one_update_to_
         ended_by_another += len(states) == 2 and states[0] is State.UNKNOWN
         if not killed:
             break
-    assert number > 40
+    assert number > 30
     assert ended_by_another > 20
 
 

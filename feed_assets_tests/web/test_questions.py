@@ -18,7 +18,6 @@ from feed_assets_tests.web.asking_project import FLOW, MODULE, OWN, definitions,
 from feed_assets_tests.web.gated_shop import environment, serving
 from feed_assets_tests.web.windows_service import Client
 
-
 ROOT = Path(__file__).parents[2]
 
 
