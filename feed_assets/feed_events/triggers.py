@@ -17,6 +17,7 @@ from feed_assets.file_feed.digest import short_digest
 from feed_assets.partitions.cron import CronError, check_cron
 
 TRIGGER: Final = "feed/trigger"
+_ATTEMPT: Final = "feed_assets/attempt_"
 STARTS: Final = "starts"
 """The name of the sensor that starts assets with a trigger."""
 BACKFILL_TAG: Final = "feed_assets/backfill"
@@ -129,4 +130,9 @@ def attempt_tag(flow: str) -> str:
     short = re.sub("[^A-Za-z0-9_.-]", "_", flow)[:50]
     if short != flow:
         short = f"{short[:41]}_{short_digest(flow)[:8]}"
-    return f"feed_assets/attempt_{short}"
+    return f"{_ATTEMPT}{short}"
+
+
+def attempts_of(tags: Mapping[str, str]) -> list[str]:
+    """The keys of the attempts that a run with these tags is for."""
+    return [value for name, value in tags.items() if name.startswith(_ATTEMPT)]

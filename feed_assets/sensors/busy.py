@@ -29,16 +29,22 @@ CLOCKS_DIFFER = timedelta(hours=1)
 """By how much the clock of the machine on which a run failed may be behind."""
 
 
-def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
+def runs_under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """The runs that have not ended, and failed ones that Dagster is about to repeat."""
+    runs = [*instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)), *_to_be_retried(instance)]
+    return [run for run in runs if not is_dead(run.run_id, run.tags)]
+
+
+def busy_partitions(
+    instance: dg.DagsterInstance, feeds: AssetFeedGraph, runs: Iterable[dg.DagsterRun] | None = None
+) -> dict[str, frozenset[dg.AssetKey]]:
     """The partitions that runs and backfills are computing or will compute, each with its assets.
 
-    Assets without partitions are under "". A run without a selection of assets computes all of them. A failed run that
-    Dagster is about to repeat counts, too.
+    Assets without partitions are under "". A run without a selection of assets computes all of them. `runs` are those
+    under way, if they are known.
     """
     busy: dict[str, set[dg.AssetKey]] = {}
-    for run in [*instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)), *_to_be_retried(instance)]:
-        if is_dead(run.run_id, run.tags):
-            continue
+    for run in runs_under_way(instance) if runs is None else runs:
         for key, partition in _of_run(run, feeds):
             busy.setdefault(partition, set()).add(key)
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):

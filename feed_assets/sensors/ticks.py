@@ -13,14 +13,14 @@ import dagster as dg
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
-from feed_assets.feed_events.triggers import attempt_tag
+from feed_assets.feed_events.triggers import attempt_tag, attempts_of
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.names import is_update_name
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.notices.requested_reports import record_requested
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import busy_partitions, goes_on
+from feed_assets.sensors.busy import busy_partitions, goes_on, runs_under_way
 from feed_assets.sensors.liveness import is_dead
 from feed_assets.sources.known_contents import remember
 from feed_assets.starts.attempt import Attempt
@@ -102,14 +102,21 @@ def requests_of_tick(
 
     Attempts whose run has ended, or is gone, end here.
     """
+    under_way = runs_under_way(instance)
     busy = {
         partition: frozenset(feeds.locations[key] for key in keys if key in feeds.locations)
-        for partition, keys in busy_partitions(instance, feeds).items()
+        for partition, keys in busy_partitions(instance, feeds, under_way).items()
     }
+    alive = {each for run in under_way for each in (run.run_id, *attempts_of(run.tags))}
+
+    def known(attempt: Attempt) -> KnownRun:
+        # Of most, one query for all runs has told.
+        return KnownRun.UNFINISHED if {attempt.key, attempt.run} & alive else known_run(instance, attempt)
+
     requests = Requests(store, board, feeds, now, busy, record_requested)
-    known = requests.attempts.known(lambda attempt: known_run(instance, attempt))
-    requests.attempts.end_lost(known)
-    requests.runless = {each.key for each, run in known.items() if run is KnownRun.NONE}
+    runs = requests.attempts.known(known)
+    requests.attempts.end_lost(runs)
+    requests.runless = {each.key for each, run in runs.items() if run is KnownRun.NONE}
     return requests
 
 
