@@ -96,7 +96,7 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
     schema = StructType([StructField(name, type_, nullable=False) for name, type_ in (columns | others).items()])
     names = {"CLEAN_ORDERS": schema, "judge_orders": lambda _context, records, _day, _earlier: records}
 
-    exec(_block("python", "project.definitions"), names)
+    exec(_block("python", "defs = project.definitions"), names)
 
     definitions = names["defs"]
     dg.Definitions.validate_loadable(definitions)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from feed_assets.cli.main import main
 from feed_assets.file_feed import history, open_feed
+from feed_assets.starts.attempts import LOG
 from feed_assets.state.store import Store
 from feed_assets_tests.deploy.deployment import DEPLOY, INSTALLED, PROGRAMS, ROOT, UNITS, Deployment, environment_file
 from feed_assets_tests.dev import FREQUENT_DAEMON
@@ -247,8 +248,8 @@ def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(
         (update,) = history(open_feed(f"{base}/{name}/v1.0"), day, now=datetime.now(UTC))
         assert update.latest
     # The sensor's requests are in the state database.
-    events = Store(deployment.environment["FEED_ASSETS_STATE"]).events()
-    assert sorted(each.details["partition"] for each in events) == list(DAYS)
+    events = Store(deployment.environment["FEED_ASSETS_STATE"]).events(log=LOG)
+    assert sorted(each.details["slot"] for each in events if each.kind == "attempt requested") == list(DAYS)
 
     logs = {name: deployment.log(name).read_text() for name in UNITS}
     (line,) = [line for line in logs["code"].splitlines() if f"published totals {DAYS[0]}" in line and line[0] == "{"]

@@ -169,7 +169,7 @@ def test_a_lease_that_was_taken_before_is_renewed_and_kept_for_another_process()
             return answer
 
     length = RenewedAtOnce(minutes=2)
-    with Holding(Watched(board), length, clock=lambda: clock[0], renewals=9, keeps=True) as holding:
+    with Holding(Watched(board), length, clock=lambda: clock[0], renewals=9) as holding:
         holding.hold(lease)
         clock[0] = NOW + timedelta(seconds=100)
         renewed.clear()

@@ -101,9 +101,9 @@ class Monitor:
         writing, send, note = Store.writing, MailServer.send, self.note
 
         @contextmanager
-        def counted(store: Store) -> Iterator[Transaction]:
+        def counted(store: Store, *log: str) -> Iterator[Transaction]:
             step("before a transaction", note)
-            with writing(store) as transaction:
+            with writing(store, *log) as transaction:
                 yield transaction
                 step("before a commit", note)
             STEP["sent"] = False

@@ -253,6 +253,7 @@ def test_a_second_attempt_after_a_failure_tells_only_its_end(processed: Shop) ->
     (run,) = processed.start(processed.grow())
     processed.end(run, good=False)
     processed.report()
+    assert not processed.desk.tick("late_growth").asked
     later = processed.later(hours=1)
     (second,) = later.start(later.desk.tick("late_growth"))
     later.end(second)

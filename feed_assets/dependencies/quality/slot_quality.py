@@ -526,8 +526,9 @@ class SlotQuality:
         return [each for each in around if self._checks.passed(each, self._history.current(each))]
 
     def _open_backfill_of(self, slot: Slot) -> Backfill | None:
-        found = next(iter(self._open_slots.overlapping(slot)), None)
-        return None if found is None else self._backfills[self._open[found]]
+        """The oldest open backfill of a slot, or of some of what it contains."""
+        found = [self._backfills[self._open[each]] for each in self._open_slots.overlapping(slot)]
+        return min(found, key=lambda each: (each.opened.at, each.id), default=None)
 
     def _sorted(self, marks: Iterable[str]) -> tuple[Mark, ...]:
         return tuple(sorted((self._marks[each] for each in marks), key=lambda mark: (mark.signature.at, mark.id)))
