@@ -151,12 +151,15 @@ class Monitor:
         return None
 
     def recover(self, day: str) -> dict[str, Any]:
-        """Ticks, an hour apart, until nothing is left to do; then what is kept of the day."""
+        """Ticks, an hour apart, until nothing is left to do; then what is kept of the day.
+
+        There are two at least: the first sees that a run has died, and the pause before its repetition begins.
+        """
         passed = 0
         state = {"asked": 1, "open": 1}
         for run in self.shop.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
             self.shop.instance.report_run_failed(run, "Its process is gone.")  # as Dagster's monitoring does
-        while (state["asked"] or state["open"]) and passed < 10:
+        while passed < 2 or ((state["asked"] or state["open"]) and passed < 10):
             HOURS["passed"] += 1
             passed += 1
             with self.shop.store.writing() as transaction:  # two minutes pass, too
