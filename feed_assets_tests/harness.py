@@ -30,6 +30,7 @@ from feed_assets.file_feed import (
     FeedInput,
     RawInput,
     Record,
+    Rows,
     Update,
     claim,
     latest,
@@ -248,11 +249,13 @@ class Installation:
         run_id: str = "",
         content: bytes = b"x",
         details: Mapping[str, Any] | None = None,
+        rows: int | None = None,
     ) -> str:
         """An update of one file that says to have read these, published or rejected; nothing is computed."""
         claimed = claim(self.feed(location), day, now=self.now, owner="test")
         self.board.create(f"{claimed.prefix}part-0.parquet", content)
-        facts = Facts(inputs=tuple(inputs), run_id=run_id, details=details or {})
+        counted = None if rows is None else Rows(rows, rows, 0, 0)
+        facts = Facts(inputs=tuple(inputs), run_id=run_id, details=details or {}, rows=counted)
         staged = stage(claimed, staged_files(claimed, 1), facts, now=self.now)
         if good:
             publish(staged, now=self.now)

@@ -31,7 +31,7 @@ JOBS = {
 def build_definitions(settings: fa.Settings, **replaced: Any) -> dg.Definitions:
     """The definitions of an installation; `replaced` are resources that replace those of the settings, as in tests."""
     sources = fa.load_sources(settings.sources_directory, KINDS)
-    project = fa.Project(settings, sources, note=left_out(sources))
+    project = fa.Project.with_sources(settings, sources, note=left_out(sources))
     days = project.days
 
     make = {ADS.name: clean_ads, CLICKS.name: clean_clicks}

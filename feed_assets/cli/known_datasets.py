@@ -43,7 +43,7 @@ def known(installation: Installation) -> tuple[Flows, Dependencies]:
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     settings = installation.settings
-    flows = Flows.of(installation.feeds, installation.sources, settings.first_day)
+    flows = Flows.of(installation.feeds, installation.sources, settings.first_day, installation.project.datasets)
     return flows, flows.states(Store(settings.state), installation.blackboard)
 
 

@@ -66,7 +66,7 @@ def serve(
     _check_host(installation, host, encrypted=tls is not None)
 
     def load() -> Flows:
-        return Flows.of(installation.feeds, installation.sources, settings.first_day)
+        return Flows.of(installation.feeds, installation.sources, settings.first_day, installation.project.datasets)
 
     flows, store = load(), Store(settings.state)
     if not flows.datasets:

@@ -19,6 +19,7 @@ from feed_assets.datasets.instants import DAY_SECONDS, instant_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.act import Act, reopen_all
 from feed_assets.dependencies.answers import Answer, answer, why_missing
+from feed_assets.dependencies.completeness import Count
 from feed_assets.dependencies.errors import DependencyError, EventsGoneError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Listed, Number, Outcome, Part, Published, Status, Waiver
 from feed_assets.dependencies.kept_states import LOG, Acts, Command, KeptStates, Record
@@ -291,6 +292,14 @@ class Dependencies:
     def update_of(self, slot: Slot) -> str | None:
         """The update of a feed's slot that is known to be in force. From memory."""
         return self.kept.view(slot.dataset).base(slot).facts.update
+
+    def number_of(self, slot: Slot, witness: str) -> Count | None:
+        """What a witness last said of a base slot; None if it said nothing. From memory."""
+        return dict(self.kept.view(slot.dataset).base(slot).facts.numbers).get(witness)
+
+    def has_ends(self, slot: Slot) -> bool:
+        """Whether the end positions of a base slot are known. From memory."""
+        return bool(self.kept.view(slot.dataset).base(slot).facts.ends)
 
     def why(self, slot: Slot) -> str:
         """What an incomplete slot waits for, with its numbers; "" for a complete one. From memory."""

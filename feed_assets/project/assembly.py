@@ -22,6 +22,7 @@ from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.checks.asset_checks import Limits
 from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
 from feed_assets.datasets.declaration import FeedDeclaration
+from feed_assets.dependencies.declared.loading import DeclaredDataset, load_datasets
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.triggers import TRIGGER
 from feed_assets.io_manager.manager import file_feed_io_manager
@@ -63,12 +64,14 @@ PROJECT = "project"
 class Project:
     """A project: the settings of this installation, and the sources of its records.
 
-    `feed-assets explain` prints `note`, such as which assets this installation lacks, and why.
+    `feed-assets explain` prints `note`, such as which assets this installation lacks, and why. Triggers may name
+    `datasets`, which are neither feeds nor raw data: those of `load_datasets`.
     """
 
     settings: Settings
     sources: tuple[Source, ...]
     note: str = ""
+    datasets: tuple[DeclaredDataset, ...] = ()
 
     @classmethod
     def of(cls, *kinds: Kind, sources: Path, first_day: date, environment: Mapping[str, str] = os.environ) -> Project:
@@ -78,7 +81,13 @@ class Project:
         and FEED_ASSETS_FIRST_DAY override them. Raises SettingsError, KindError and SpecError.
         """
         settings = Settings.from_environment(environment, sources_directory=sources, first_day=first_day)
-        return cls(settings, load_sources(settings.sources_directory, kinds))
+        return cls.with_sources(settings, load_sources(settings.sources_directory, kinds))
+
+    @classmethod
+    def with_sources(cls, settings: Settings, sources: tuple[Source, ...], *, note: str = "") -> Project:
+        """The project with these sources, and with the datasets of the settings' directory. Raises SpecError."""
+        datasets = load_datasets(settings.datasets_directory, first_day=settings.first_day)
+        return cls(settings, sources, note, datasets)
 
     @property
     def days(self) -> dg.DailyPartitionsDefinition:
@@ -114,7 +123,12 @@ class Project:
         settings, own = self.settings, list(assets)
         _require_own_feeds(own)
         _require_audits(own, asset_checks)
-        marks = ProjectSlotMarks(self.sources, settings.first_day, lambda: made.resolve_asset_graph())  # noqa: PLW0108 - made below
+        marks = ProjectSlotMarks(
+            self.sources,
+            settings.first_day,
+            self.datasets,
+            lambda: made.resolve_asset_graph(),  # noqa: PLW0108 - made below
+        )
         given = {**self._resources(), SLOT_MARKS: marks, **(resources or {})}
         raw = [raw_logs(source, self.hours) for source in self.sources]
         reports = [late_data_reports(self.days)] if self.sources else []
@@ -132,7 +146,8 @@ class Project:
             executor=dg.in_process_executor,
         )
         if _has_trigger(own):  # refuses triggers that cannot work
-            Flows.of(AssetFeedGraph.of_graph(made.resolve_asset_graph()), self.sources, settings.first_day)
+            graph = AssetFeedGraph.of_graph(made.resolve_asset_graph())
+            Flows.of(graph, self.sources, settings.first_day, self.datasets)
         return made
 
     def _resources(self) -> dict[str, Any]:
@@ -167,6 +182,7 @@ class Project:
         yield new_manifests(
             sources,
             first_day=settings.first_day,
+            datasets=self.datasets,
             lookback_days=lookback_days(sources),
             interval_seconds=interval,
             scan_seconds=settings.scan_seconds,
@@ -177,11 +193,18 @@ class Project:
                 sources,
                 self._cleaned(assets),
                 first_day=settings.first_day,
+                datasets=self.datasets,
                 lookback_days=lookback_days(sources),
                 interval_seconds=interval,
                 run_config=run_config,
             )
-            yield slot_quality(sources, first_day=settings.first_day, interval_seconds=interval, run_config=run_config)
+            yield slot_quality(
+                sources,
+                first_day=settings.first_day,
+                datasets=self.datasets,
+                interval_seconds=interval,
+                run_config=run_config,
+            )
         if checked := self._checked_hours(assets):
             yield complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
         if sources:

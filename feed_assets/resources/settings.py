@@ -42,6 +42,8 @@ STATE_FILE = ".state/state.db"
 DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
+DEFAULT_DATASETS = "datasets"
+"""Beside the directory of sources."""
 DEFAULT_FIRST_DAY = date(2020, 1, 1)
 LONGEST: Final = 10**9
 """Seconds: 31 years. A span of 8,000 years would end after the last date of Python."""
@@ -84,6 +86,11 @@ class DataSettings(Section):
 
     Default: the project's; the example: `feed_assets/ads/partners`.
     """
+    datasets_directory: Path | None = Field(None, validation_alias="FEED_ASSETS_DATASETS")
+    """The directory of the YAML of [declared datasets](datasets.md).
+
+    Default: `datasets`, beside that of the sources; it need not exist.
+    """
     first_day: _Day | None = Field(
         None, validation_alias="FEED_ASSETS_FIRST_DAY", description="the first day of data, such as 2019-11-24"
     )
@@ -106,6 +113,16 @@ class DataSettings(Section):
 
     Default: `0`.
     """
+
+    @field_validator("datasets_directory")
+    @classmethod
+    def _is_there(cls, directory: Path | None) -> Path | None:
+        if directory is not None and not directory.is_dir():
+            raise SettingsError(
+                f"FEED_ASSETS_DATASETS is {str(directory)!r}, which is no directory: put one YAML file for each "
+                "dataset into one, or unset it."
+            )
+        return directory
 
     @field_validator("base")
     @classmethod
@@ -179,8 +196,7 @@ class Settings:
     the last two); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
     table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
     is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
-    If `gate`, the assets of the worked example have a trigger.
-    If `gate`, the assets of the worked example have a trigger.
+    If `gate`, the assets of the worked example have a trigger. A `datasets_directory` need not exist.
     A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
@@ -202,6 +218,7 @@ class Settings:
     mail_from: str = ""
     mail_to: tuple[str, ...] = ()
     poll_table: str = ""
+    datasets_directory: Path = Path(DEFAULT_DATASETS)
 
     @classmethod
     def from_environment(
@@ -219,13 +236,15 @@ class Settings:
         """
         data = DataSettings.read(environment)
         state, catalog = StateSettings.read(environment).state, CatalogSettings.read(environment).catalog
+        sources = data.sources_directory or sources_directory
         copied: dict[str, Any] = {name: value for each in COPIED for name, value in each.read(environment)}
         return cls(
             base=data.base,
             state=_state(state, data.base, environment.get("DAGSTER_HOME")),
             first_day=data.first_day or first_day,
             as_of=_as_of(data.as_of, data.base),
-            sources_directory=data.sources_directory or sources_directory,
+            sources_directory=sources,
+            datasets_directory=data.datasets_directory or sources.parent / DEFAULT_DATASETS,
             catalog=check_catalog(catalog, data.base) if catalog else "",
             hourly=data.hourly,
             gate=data.gate,

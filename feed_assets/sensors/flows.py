@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import chain
 from typing import Final
 
 import dagster as dg
@@ -21,6 +22,7 @@ from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot, parse_start
+from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.facts import Read
 from feed_assets.dependencies.gate.decision import Case, InputState, Paused, PreviousSlot
 from feed_assets.dependencies.gate.extra_inputs import ExtraInput, check_extra, cycle
@@ -37,6 +39,7 @@ from feed_assets.partitions.cron import first_tick
 from feed_assets.partitions.slots import NoSlotsError, feed_dataset, partition_of, slot_of
 from feed_assets.partitions.time_windows import time_window
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.declared_facts import check_declared
 from feed_assets.sensors.raw_facts import raw_datasets, raw_name
 from feed_assets.sources.spec import Source
 from feed_assets.starts.attempt import State, living
@@ -93,15 +96,28 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """The triggers by location, and all datasets by name; both are empty in a project without a trigger."""
+    """The triggers by location, and all datasets by name; both are empty in a project without a trigger.
+
+    `declared` has the feeds that say how many records a declared dataset has, for each by name.
+    """
 
     feeds: AssetFeedGraph
     triggers: Mapping[str, Trigger]
     datasets: Mapping[str, Declared]
+    declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, feeds: AssetFeedGraph, sources: Sequence[Source], first_day: date) -> Flows:
-        """The flows of a code location. Raises DagsterInvalidDefinitionError for a trigger that cannot work."""
+    def of(
+        cls,
+        feeds: AssetFeedGraph,
+        sources: Sequence[Source],
+        first_day: date,
+        declared: Sequence[DeclaredDataset] = (),
+    ) -> Flows:
+        """The flows of a code location, and its `declared` datasets.
+
+        Raises DagsterInvalidDefinitionError for a trigger or a declared dataset that cannot work.
+        """
         triggers = {
             location: found
             for location in feeds.feeds
@@ -109,15 +125,19 @@ class Flows:
         }
         if not triggers:
             return cls(feeds, {}, {})
+        witnesses = {each.name: each.complete.feeds for each in declared}
         extra = {each.dataset for trigger in triggers.values() for each in trigger.also}
         read = {each for location in triggers for each in (location, *feeds.feeds[location].upstream)}
-        read |= extra & feeds.feeds.keys()
+        read |= {*extra, *chain(*witnesses.values())} & feeds.feeds.keys()
         try:
             datasets = {location: _of_feed(feeds, location) for location in sorted(read)}
             datasets |= {each.dataset.name: each for each in raw_datasets(sources, first_day)}
         except DatasetError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
-        flows = cls(feeds, triggers, datasets)
+        for each in declared:
+            check_declared(each, feeds.feeds.keys(), datasets)
+        datasets |= {each.name: each.declared for each in declared}
+        flows = cls(feeds, triggers, datasets, witnesses)
         for location, trigger in triggers.items():
             flows._check_extra(location, trigger)
             flows._check(location, trigger)
@@ -186,7 +206,7 @@ class Flows:
                 raise dg.DagsterInvalidDefinitionError(
                     f"{name} needs {location}, which it makes itself: for the slot before, use trigger(previous=True)."
                 )
-            if each.dataset not in self.feeds.feeds and each.dataset not in compared:
+            if each.dataset not in {*self.feeds.feeds, *self.declared, *compared}:
                 raise dg.DagsterInvalidDefinitionError(
                     f"{name} needs {each.dataset}, which nobody looks at: add trigger() to the asset that is made of "
                     "this raw data, too."
@@ -202,7 +222,7 @@ class Flows:
             location: (*node.upstream, *(each.dataset for each in self._extra(location)))
             for location, node in self.feeds.feeds.items()
         }
-        if found := cycle(reads):
+        if found := cycle({**reads, **self.declared}):
             raise dg.DagsterInvalidDefinitionError(
                 f"Flows wait for each other: {' needs '.join(found)}. Leave out one of these inputs."
             )

@@ -16,6 +16,7 @@ import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.facts import Published
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.changes import log_page
@@ -60,6 +61,7 @@ def new_manifests(
     sources: Sequence[Source],
     *,
     first_day: date,
+    datasets: Sequence[DeclaredDataset] = (),
     lookback_days: int,
     interval_seconds: int,
     scan_seconds: int,
@@ -89,7 +91,7 @@ def new_manifests(
     ) -> dg.SensorResult:
         feeds, board = AssetFeedGraph.of(context.repository_def), blackboard.blackboard
         deadline = time.monotonic() + TICK_SECONDS
-        events, flows = UpdateEvents(context, feeds, board), Flows.of(feeds, sources, first_day)
+        events, flows = UpdateEvents(context, feeds, board), Flows.of(feeds, sources, first_day, datasets)
         tick = _Tick(context, feeds, board, state.store, clock.now(), deadline, events, flows)
         return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 

@@ -90,7 +90,7 @@ def record_counts(
             witness = source.complete.witness if source.complete else None
             numbers += [
                 Number(str(witness), _hour(source, str(each.day), hour), records, version=each.version)
-                for hour, records in each.records.items()
+                for hour, records in each.lines
             ]
     if numbers:
         answers = states.expect(numbers, now=now)

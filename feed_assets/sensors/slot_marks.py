@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.quality.marks import Author, RefusedMoveError
 from feed_assets.dependencies.quality.service import QualityService
 from feed_assets.file_feed.feed import Update
@@ -31,13 +32,14 @@ class ProjectSlotMarks:
 
     sources: Sequence[Source]
     first_day: date
+    datasets: Sequence[DeclaredDataset]
     graph: Callable[[], Any]
 
     def take(
         self, run: Run, state: StateResource, location: str, update: Update, outcomes: Sequence[CheckOutcome]
     ) -> str:
         """See `SlotMarks.take`. Raises Failure if nothing knows of the slot's update."""
-        flows = Flows.of(AssetFeedGraph.of_graph(self.graph()), self.sources, self.first_day)
+        flows = Flows.of(AssetFeedGraph.of_graph(self.graph()), self.sources, self.first_day, self.datasets)
         if not flows.knows(location):
             raise dg.Failure(
                 f"No asset with a trigger reads {location}, so nobody would see a mark: give one of them `trigger()`.",

@@ -20,6 +20,7 @@ from feed_assets.datasets.containment import base_set
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.slots import Slot, parse_slot
+from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.quality.marks import QualityState, SlotProfile
 from feed_assets.dependencies.service import Dependencies
@@ -37,7 +38,12 @@ MOST_CHECKS = 20
 
 
 def slot_quality(
-    sources: Sequence[Source], *, first_day: date, interval_seconds: int, run_config: Mapping[str, Any]
+    sources: Sequence[Source],
+    *,
+    first_day: date,
+    datasets: Sequence[DeclaredDataset] = (),
+    interval_seconds: int,
+    run_config: Mapping[str, Any],
 ) -> dg.SensorDefinition:
     """Requests deeper checks of unusual partitions, and reports each partition that becomes bad, or good again."""
 
@@ -55,7 +61,7 @@ def slot_quality(
         context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource
     ) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
-        flows = Flows.of(feeds, sources, first_day)
+        flows = Flows.of(feeds, sources, first_day, datasets)
         states = flows.states(state.store, blackboard.blackboard)
         states.refresh()
         cursor = load_cursor(context.cursor)

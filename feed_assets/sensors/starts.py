@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard, BlackboardError
+from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.errors import EventsGoneError, StateCopyError
 from feed_assets.dependencies.gate.decision import Verdict, decide
 from feed_assets.dependencies.gate.questions import Questions
@@ -30,6 +31,7 @@ from feed_assets.late_data.late_days import LateDays
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.declared_facts import record_declared
 from feed_assets.sensors.extra_changes import plan_raw_flows, touched_by_extras, with_extras
 from feed_assets.sensors.flows import OVERDUE, Begun, Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
@@ -59,6 +61,7 @@ def starts(
     clean_assets: Mapping[str, dg.AssetKey],
     *,
     first_day: date,
+    datasets: Sequence[DeclaredDataset] = (),
     lookback_days: int,
     interval_seconds: int,
     run_config: Mapping[str, Any],
@@ -82,7 +85,7 @@ def starts(
         feeds = AssetFeedGraph.of(context.repository_def)
         for run_id in fail_dead_runs(context.instance):
             context.log.warning(f"Run {run_id} is marked as failed: its process is gone.")
-        flows, board, store = Flows.of(feeds, sources, first_day), blackboard.blackboard, state.store
+        flows, board, store = Flows.of(feeds, sources, first_day, datasets), blackboard.blackboard, state.store
         states = flows.states(store, board)
         requests = requests_of_tick(context.instance, store, board, feeds, clock.now())
         gate = _Gate(flows, states, clock.now(), lookback_days, Begun.of(states, clock.now))
@@ -107,6 +110,7 @@ def starts(
         counted = [source for source in sources if flows.triggered(raw.get(source.kind, ""))]
         since = today - timedelta(days=lookback_days)
         requests.notes += record_counts(states, board, counted, since, today, now=clock.now())
+        requests.notes += record_declared(states, board, feeds, datasets, since, today, now=clock.now())
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         seen, touched = _touched(flows, states, cursor)

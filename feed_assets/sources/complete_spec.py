@@ -5,18 +5,12 @@ Not here: reading the control files that it names (`control_files`), and what fo
 
 from __future__ import annotations
 
-import re
-from datetime import date
 from decimal import Decimal
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from feed_assets.blackboard.keys import check_key
-from feed_assets.blackboard.port import InvalidKeyError
-
-_PLACEHOLDERS: Final = ("{yyyy}", "{mm}", "{dd}")
-_EXAMPLE: Final = "counts/{yyyy}-{mm}-{dd}.csv"
+from feed_assets.sources.day_files import EXAMPLE, check_day_file
 
 
 class Complete(BaseModel, frozen=True, extra="forbid"):
@@ -44,35 +38,15 @@ class Complete(BaseModel, frozen=True, extra="forbid"):
         """The threshold in parts per 100,000."""
         return int(self.threshold_percent * 1000)
 
-    def key(self, day: date) -> str:
-        """The key of a day's control file below the base. Only with a witness."""
-        names = {"{yyyy}": f"{day:%Y}", "{mm}": f"{day:%m}", "{dd}": f"{day:%d}"}
-        return re.sub(r"\{\w+\}", lambda found: names[found[0]], self.witness or "")
-
-    @property
-    def folder(self) -> str:
-        """The prefix of all control files: the part of `witness` before the first folder that names a date."""
-        return (self.witness or "").partition("{")[0].rpartition("/")[0] + "/"
-
     @field_validator("witness")
     @classmethod
     def _names_a_day(cls, witness: str | None) -> str | None:
-        if witness is None:
-            return None
-        if sorted(re.findall(r"\{[^}]*\}?|\}", witness)) != sorted(_PLACEHOLDERS):
-            raise ValueError(f"{witness!r} must have each of {', '.join(_PLACEHOLDERS)} once, as {_EXAMPLE!r} has")
-        if "/" not in witness.partition("{")[0]:
-            raise ValueError(f"{witness!r} must lie in a folder of its own, as {_EXAMPLE!r} does")
-        try:
-            check_key(re.sub(r"[{}]", "", witness))
-        except InvalidKeyError as error:
-            raise ValueError(f"{witness!r} is no path below the base: {error}") from None
-        return witness
+        return None if witness is None else check_day_file(witness)
 
     @model_validator(mode="after")
     def _counted_has_a_witness(self) -> Self:
         if self.basis == "counted" and self.witness is None:
-            raise ValueError(f"`basis: counted` needs a witness: name the partner's control file, as {_EXAMPLE!r}")
+            raise ValueError(f"`basis: counted` needs a witness: name the partner's control file, as {EXAMPLE!r}")
         if self.basis == "assumed" and self.witness is not None:
             raise ValueError("`basis: assumed` takes no witness: write `basis: counted`, or leave the witness out")
         return self

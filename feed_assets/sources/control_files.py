@@ -1,23 +1,24 @@
-"""The control files of partners: how many records each hour of a day has.
+"""The control files of partners: how many records each hour of a day has, and other files of numbers for each day.
 
-Here: finding and reading them. Not here: the field that names them (`complete_spec`), and what follows from the numbers
-(`dependencies`). A process reads a file once for each of its contents.
+Here: finding and reading them. Not here: their names (`day_files`), and what follows from the numbers (`dependencies`).
+A process reads a file once for each of its contents.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from io import StringIO
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, Entry, NotFoundError
 from feed_assets.datasets.days import days_between
 from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.sources.day_files import folder_of_days, key_of_day
 from feed_assets.sources.spec import Source
 
 LARGEST: Final = 64 * 1024
@@ -25,10 +26,12 @@ LARGEST: Final = 64 * 1024
 HOURS: Final = range(24)
 _COLUMNS: Final = ("hour", "records")
 
+_Line = TypeVar("_Line")
+
 
 @dataclass(frozen=True, slots=True)
-class ControlFile:
-    """What a control file says of a day: the records of each hour that it names; or its `problem`, then none.
+class ControlFile(Generic[_Line]):
+    """What a control file says of a day, line by line; or its `problem`, then no lines.
 
     `version` orders the contents of one file: seconds since 1970, when it was written.
     """
@@ -36,76 +39,112 @@ class ControlFile:
     key: str
     day: date
     version: int
-    records: dict[int, int]
+    lines: tuple[_Line, ...]
     problem: str = ""
 
 
-def control_files(board: Blackboard, source: Source, first: date, last: date) -> Iterator[ControlFile]:
-    """The control files of a source from one day to another, both included.
+def control_files(board: Blackboard, source: Source, first: date, last: date) -> Iterator[ControlFile[tuple[int, int]]]:
+    """The control files of a source from one day to another: the hours, each with its records.
 
-    Costs one listing of their folder, and a read of each file that this process has not read yet.
+    Costs what `files_of_days` costs.
     """
     complete = source.complete
-    if complete is None or complete.witness is None:
-        return
-    days = (date.fromisoformat(day) for day in days_between(first, last))
-    wanted = {complete.key(day): day for day in days}
-    for entry in list_all(board, complete.folder):
+    if complete is not None and complete.witness is not None:
+        yield from files_of_days(board, complete.witness, first, last, _hours, "hours", largest=LARGEST)
+
+
+def files_of_days(
+    board: Blackboard,
+    name: str,
+    first: date,
+    last: date,
+    parse: Callable[[bytes, date], Iterable[_Line]],
+    form: Hashable,
+    *,
+    largest: int,
+) -> Iterator[ControlFile[_Line]]:
+    """The files of this name from one day to another, both included.
+
+    `parse` makes lines of a content and its day, or raises ValueError, which says what is wrong; `form` stands for what
+    it does. Files of more than `largest` bytes have a problem. Costs one listing of their folder, and a read of each
+    file that this process has not read yet.
+    """
+    wanted = {key_of_day(name, day): day for day in map(date.fromisoformat, days_between(first, last))}
+    for entry in list_all(board, folder_of_days(name)):
         if (day := wanted.get(entry.key)) is not None:
-            known = (board.uri(entry.key), entry.tag)
+            known = (board.uri(entry.key), entry.tag, form)
             with suppress(KeyError):
                 yield _READ[known]
                 continue
             try:
-                content = board.read(entry.key, limit=LARGEST + 1)
+                content = board.read(entry.key, limit=largest + 1)
             except NotFoundError:
                 continue
-            _READ[known] = found = _parsed(content.entry, day, content.data)
+            _READ[known] = found = _parsed(content.entry, day, content.data, parse, largest)
             yield found
 
 
-def _parsed(entry: Entry, day: date, data: bytes) -> ControlFile:
-    version = int(entry.modified.timestamp())
-    try:
-        return ControlFile(entry.key, day, version, dict(_hours(data)))
-    except ValueError as error:
-        problem = f"{entry.key}: {error}. Its numbers do not count until it is replaced."
-        return ControlFile(entry.key, day, version, {}, problem)
+def _parsed(
+    entry: Entry, day: date, data: bytes, parse: Callable[[bytes, date], Iterable[_Line]], largest: int
+) -> ControlFile[_Line]:
+    version, problem = int(entry.modified.timestamp()), ""
+    lines: tuple[_Line, ...] = ()
+    if len(data) > largest:
+        problem = f"it has more than {largest} bytes, and a control file has a line for each number of the day"
+    else:
+        try:
+            lines = tuple(parse(data, day))
+        except ValueError as error:
+            problem = str(error)
+    if problem:
+        problem = f"{entry.key}: {problem}. Its numbers do not count until it is replaced."
+    return ControlFile(entry.key, day, version, lines, problem)
 
 
-def _hours(data: bytes) -> Iterator[tuple[int, int]]:
-    """The lines of a control file. Raises ValueError, which says what is wrong and in which line."""
-    if len(data) > LARGEST:
-        message = f"it has more than {LARGEST} bytes, and a control file has a line for each hour"
-        raise ValueError(message)
+def csv_lines(data: bytes, *headers: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a CSV file below one of these headers: the number of the line, and its values by column.
+
+    Raises ValueError, which says what is wrong and in which line.
+    """
     rows = csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
     try:
         header = tuple(name.strip().lower() for name in next(rows, []))
-        if header != _COLUMNS:
-            message = f"its first line is {','.join(header)!r}, and must be 'hour,records'"
+        if header not in {tuple(each) for each in headers}:
+            expected = " or ".join(repr(",".join(each)) for each in headers)
+            message = f"its first line is {','.join(header)!r}, and must be {expected}"
             raise ValueError(message)
-        seen: set[int] = set()
         for row in rows:
             if row:
-                hour, records = _numbers(row, rows.line_num)
-                if hour in seen:
-                    message = f"line {rows.line_num}: hour {hour} comes twice"
+                values = [each.strip() for each in row]
+                if len(values) != len(header):
+                    message = f"line {rows.line_num}: {','.join(row)!r} has not the columns {','.join(header)}"
                     raise ValueError(message)
-                seen.add(hour)
-                yield hour, records
+                yield rows.line_num, dict(zip(header, values, strict=True))
     except csv.Error as error:
         raise ValueError(f"line {rows.line_num}: {error}") from None
 
 
-def _numbers(row: list[str], line: int) -> tuple[int, int]:
-    texts = [each.strip() for each in row]
-    if len(texts) != len(_COLUMNS) or not all(each.isascii() and each.isdigit() for each in texts):
-        raise ValueError(f"line {line}: {','.join(row)!r} is no hour and number of records, such as '15,1200'")
-    hour, records = map(int, texts)
-    if hour not in HOURS:
-        raise ValueError(f"line {line}: there is no hour {hour}: hours are 0 to 23")
-    return hour, records
+def whole_number(text: str) -> int | None:
+    """The number of ASCII digits; None if it is none."""
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _hours(data: bytes, day: date) -> Iterator[tuple[int, int]]:
+    """The lines of a control file of hours. Raises ValueError."""
+    del day
+    seen: set[int] = set()
+    for line, values in csv_lines(data, _COLUMNS):
+        hour, records = whole_number(values["hour"]), whole_number(values["records"])
+        if hour is None or records is None:
+            given = ",".join(values.values())
+            raise ValueError(f"line {line}: {given!r} is no hour and number of records, such as '15,1200'")
+        if hour not in HOURS:
+            raise ValueError(f"line {line}: there is no hour {hour}: hours are 0 to 23")
+        if hour in seen:
+            raise ValueError(f"line {line}: hour {hour} comes twice")
+        seen.add(hour)
+        yield hour, records
 
 
 REMEMBERED: Final = 10_000
-_READ: BoundedCache[tuple[str, str], ControlFile] = BoundedCache(REMEMBERED)
+_READ: BoundedCache[tuple[str, str, Hashable], ControlFile[Any]] = BoundedCache(REMEMBERED)

@@ -5,13 +5,13 @@ Not here: the fields of a description (see `spec`).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from feed_assets.sources.field_problems import field_message
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.poll_spec import Poll, options_variable
@@ -98,28 +98,7 @@ def _problems(document: Document, details: ErrorDetails) -> Iterator[Problem]:
         for inner, message in error.problems:
             yield Problem(document.line((*location, *inner)), dotted((*location, *inner)), message)
     else:
-        yield Problem(document.line(location), dotted(location), _message(details, location))
-
-
-def _message(details: ErrorDetails, location: Location) -> str:
-    given, context = details["input"], details.get("ctx", {})
-    messages = {
-        "missing": "is missing; add it",
-        "union_tag_invalid": f"is of type {context.get('tag')!r}; there are {context.get('expected_tags')}",
-        "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
-        "string_type": f"is {given!r}, not text; put it in quotes",
-        "tuple_type": f"is {given!r}, not a list; put it in brackets",
-        "string_pattern_mismatch": f"is {given!r}; use only a-z, 0-9 and _",
-        "too_short": "is empty; name at least one",
-        "value_error": str(context.get("error")),
-    }
-    if details["type"] == "extra_forbidden":
-        fields = _fields_of(location)
-        near = difflib.get_close_matches(str(location[-1]), fields, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(fields)}"
-        return f"there is no such field; {hint}"
-    plain = f"is {given!r}: {details['msg'][:1].lower()}{details['msg'][1:]}"
-    return messages.get(details["type"], plain)
+        yield Problem(document.line(location), dotted(location), field_message(details, _fields_of(location)))
 
 
 def _fields_of(location: Location) -> list[str]:

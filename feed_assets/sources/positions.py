@@ -55,7 +55,7 @@ def read_document(text: str) -> Document:
         # A tag such as !!bool on another value makes the loader raise errors of these kinds.
         return _nothing(f"this is not YAML: {error}")
     if node is None or values is None:
-        return _nothing("the file is empty; describe a source in it")
+        return _nothing("the file is empty; write a description into it")
     lines: dict[Location, int] = {}
     return Document(values, lines, tuple(_doubled(node, (), lines)))
 
