@@ -7,13 +7,14 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from feed_assets_tests.reference import api, commands, settings, sources
+from feed_assets_tests.reference import api, commands, datasets, settings, sources
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "reference/api.md": api.page,
     DOCS / "reference/commands.md": commands.page,
+    DOCS / "reference/datasets.md": datasets.page,
     DOCS / "reference/settings.md": settings.page,
     DOCS / "reference/sources.md": sources.page,
 }

@@ -34,12 +34,12 @@ CHOSEN = {"separator": "by `type`", "quote": "by `type`"}
 
 def page() -> str:
     """The whole page."""
-    lines = [HEAD, "## Fields\n", *_fields(Source, "###")]
+    lines = [HEAD, "## Fields\n", *fields(Source, "###")]
     lines += ["## The field `format`\n"]
     for model, name in FORMATS.items():
-        lines += [f"### Format {name}\n", *_about(model), *_fields(model, "####")]
+        lines += [f"### Format {name}\n", *about(model), *fields(model, "####")]
     for model, title in OTHERS.items():
-        lines += [f"## {title}\n", *_about(model), *_fields(model, "###")]
+        lines += [f"## {title}\n", *about(model), *fields(model, "###")]
     return "\n".join(lines)
 
 
@@ -48,12 +48,14 @@ def described(model: type[BaseModel]) -> Mapping[str, str]:
     return {name: text for name, text in of_fields(model).items() if name in model.model_fields}
 
 
-def _about(model: type[BaseModel]) -> Iterator[str]:
+def about(model: type[BaseModel]) -> Iterator[str]:
+    """The paragraphs about a model."""
     for each in paragraphs(inspect.getdoc(model) or ""):
         yield f"{each}\n"
 
 
-def _fields(model: type[BaseModel], level: str) -> Iterator[str]:
+def fields(model: type[BaseModel], level: str) -> Iterator[str]:
+    """A section for each field of a model."""
     schema = model.model_json_schema(mode="validation")["properties"]
     texts = described(model)
     for name, field in model.model_fields.items():
