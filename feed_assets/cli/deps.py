@@ -215,7 +215,8 @@ def events(after: int | None, limit: int, dataset: str | None, *, as_json: bool)
 def _range(details: Mapping[str, Any]) -> str:
     """The slots of an event, for people."""
     if "first" not in details:
-        return str(details.get("slot") or details["dataset"])
+        about = [details.get(name) for name in ("flow", "slot")]
+        return " ".join(str(each) for each in about if each) or str(details.get("dataset", ""))
     words = [details["dataset"], details["member"], details["grain"], details["first"]]
     if details["count"] > 1:
         words.append(f"to {details['last']}")

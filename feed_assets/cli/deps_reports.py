@@ -23,7 +23,7 @@ from feed_assets.cli.output import complain, json_option, print_json, print_tabl
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.errors import FAILED
-from feed_assets.file_feed.wording import counted
+from feed_assets.file_feed.wording import counted, sentence
 
 if TYPE_CHECKING:
     from feed_assets.datasets.dataset import Dataset
@@ -528,9 +528,9 @@ def _say_outcome(outcome: Outcome, what: str, *, as_json: bool) -> None:
             sys.exit(FAILED)
         return
     if outcome.status == "refused":
-        raise click.ClickException(outcome.message[:1].upper() + outcome.message[1:])
+        raise click.ClickException(sentence(outcome.message))
     more = f": {outcome.message}" if outcome.message else "."
-    print_text(f"{what[:1].upper()}{what[1:]} is {outcome.status}{more}")
+    print_text(f"{sentence(what)} is {outcome.status}{more}")
 
 
 COMMANDS = (report, expect, waive, unwaive, reopen, backfill)

@@ -39,6 +39,8 @@ def start(flow: str, partition: str, reason: str, by: str | None, *, as_json: bo
     installation = load_installation()
     flows, _ = known(installation)
     feed = _feed(flows, flow, partition)
+    if not flows.feeds.has(feed, partition):
+        raise click.ClickException(f"{flow} {partition} has not ended, so it cannot start.")
     made = _attempts(installation).ask(feed, partition, by=by or login_name(), reason=reason)
     if as_json:
         print_json(_plain(made))

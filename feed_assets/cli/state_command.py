@@ -15,6 +15,7 @@ from feed_assets.cli.installation import load_installation
 from feed_assets.cli.known_datasets import NOTHING, known
 from feed_assets.cli.output import json_option, print_fields, print_json, print_text, say
 from feed_assets.errors import FAILED
+from feed_assets.file_feed.wording import sentence
 
 if TYPE_CHECKING:
     from feed_assets.dependencies.state_copy import StateCopy
@@ -36,7 +37,7 @@ def check(*, as_json: bool) -> None:
     if as_json:
         print_json({"differences": found})
     for each in () if as_json else found:
-        print_text(each[:1].upper() + each[1:])
+        print_text(sentence(each))
     if found:
         sys.exit(FAILED)
     say("The state database and its copy are equal.")

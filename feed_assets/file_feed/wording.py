@@ -25,3 +25,8 @@ def shortened(text: str, most: int) -> str:
 def first_line(error: Exception) -> str:
     """The first line of an error's message. DuckDB shows the statement below it."""
     return str(error).partition("\n")[0]
+
+
+def sentence(text: str) -> str:
+    """The text with a capital, unless it begins with a name such as `raw/ads`."""
+    return text if "/" in text.partition(" ")[0] else text[:1].upper() + text[1:]

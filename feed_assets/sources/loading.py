@@ -98,7 +98,8 @@ def _problems(document: Document, details: ErrorDetails) -> Iterator[Problem]:
         for inner, message in error.problems:
             yield Problem(document.line((*location, *inner)), dotted((*location, *inner)), message)
     else:
-        yield Problem(document.line(location), dotted(location), field_message(details, _fields_of(location)))
+        fields = _fields_of(location) if location else ()
+        yield Problem(document.line(location), dotted(location), field_message(details, fields))
 
 
 def _fields_of(location: Location) -> list[str]:

@@ -386,6 +386,8 @@ class Attempts:
     def _ended(self, attempt: Attempt, state: State, reason: str) -> Attempt:
         """The attempt after its end: given up after the last try."""
         settled = attempt.digest if state in SETTLED else attempt.settled
+        if attempt.forced and reason:
+            reason = f"{reason}; it was forced: {attempt.reason}"
         ended = replace(attempt, state=state, reason=reason or attempt.reason, ended=self.now(), settled=settled)
         if ended.failed and ended.tries >= ended.most and ended.settled != ended.digest:
             times = f"{state} after {ended.tries} tries" if ended.tries > 1 else str(state)

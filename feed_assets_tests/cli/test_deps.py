@@ -87,6 +87,10 @@ def test_marks_are_listed_and_taken_back_by_their_ids(gated, run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["mark", "raw/ads", "2031-01-01T15", "--reason", "bots"],
+            "has not begun: there is no data yet that could be bad",
+        ),
         (["mark", "raw/x", DAY, "--reason", "bots"], "'raw/x' is no declared dataset. Declared are: ad-effectiveness/"),
         (["mark", "raw/ads", "yesterday", "--reason", "bots"], "'yesterday'"),
         (["mark", "raw/ads", "2018-01-01", "--reason", "bots"], "2018-01-01"),

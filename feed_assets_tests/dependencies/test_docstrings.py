@@ -6,7 +6,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["marks", "overlaps", "profiles", "quality_rows"])
+@pytest.mark.parametrize(
+    "name", ["quality.marks", "quality.overlaps", "quality.profiles", "quality.rows", "gate.written"]
+)
 def test_the_examples_in_docstrings_hold(name: str):
     outcome = doctest.testmod(importlib.import_module(f"feed_assets.dependencies.{name}"))
     assert outcome.attempted

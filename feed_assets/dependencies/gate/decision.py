@@ -211,6 +211,8 @@ def _too_early(case: Case, since: date, now: datetime) -> str:
     """Why a slot does not start by itself at its age, or at this time."""
     if not case.in_force and case.begins.date() < since:
         return f"its trigger starts slots from {since} on; `feed-assets backfill` makes earlier ones"
+    if case.ends is not None and now < case.ends:
+        return f"it ends at {case.ends:%Y-%m-%d %H:%M}; it is {now:%Y-%m-%d %H:%M}"
     if case.earliest is not None and now < case.earliest:
         return f"it starts at {case.earliest:%Y-%m-%d %H:%M} or later; it is {now:%Y-%m-%d %H:%M}"
     return ""

@@ -127,6 +127,10 @@ class Trigger:
             raise TriggerError(f"since is {since!r}: it is a date such as 2026-11-27.")
         if then is not None and at_most is None:
             raise TriggerError(f"then is {then!r}, but there is no at_most after which it happens, such as '6h'.")
+        if isinstance(also, ExtraInput):
+            raise TriggerError("also is one input: write a list of them, such as also=[needs('clean-ads/v1.0')].")
+        if not isinstance(previous, bool):
+            raise TriggerError(f"previous is {previous!r}: it is True or False.")
         extra = tuple(also)
         for each in extra:
             if not isinstance(each, ExtraInput):

@@ -25,10 +25,13 @@ def duration(text: str | timedelta) -> timedelta:
     """
     if isinstance(text, timedelta):
         return text
-    found = _DURATION.fullmatch(text)
+    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         raise ValueError(f"{text!r} is no duration: write a number and s, min, h, d or w, such as 6h")
-    return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+    try:
+        return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long for a duration") from None
 
 
 class Shift(NamedTuple):

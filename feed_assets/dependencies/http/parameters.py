@@ -28,6 +28,7 @@ from feed_assets.dependencies.errors import DependencyError, EventsGoneError, Un
 from feed_assets.dependencies.http.answers import Gone
 from feed_assets.dependencies.quality.marks import QualityError
 from feed_assets.dependencies.rules import Declared
+from feed_assets.file_feed.wording import sentence
 from feed_assets.serving.answers import Problem, json_answer, retry_later
 from feed_assets.serving.documents import Endpoint, Says
 from feed_assets.state.address import StoreError
@@ -186,4 +187,4 @@ def refusing(endpoint: Endpoint) -> Endpoint:
 
 
 def _refused(message: str) -> HTTPException:
-    return HTTPException(400, message[:1].upper() + message[1:])
+    return HTTPException(400, sentence(message))

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from feed_assets.datasets.instants import instant_of
+from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.facts import Status
 from feed_assets.dependencies.http.access import Verb
 from feed_assets.dependencies.http.answers import time_says
@@ -97,7 +98,9 @@ def starting(reports: Reports) -> list[Operation]:
         by = caller.name or "local"
 
         def work() -> Status:
-            api.flows.explain(given.flow, given.partition)  # refuses a partition that there is not
+            verdict = api.flows.explain(given.flow, given.partition)  # refuses a partition that there is not
+            if verdict.case.ends is not None and verdict.case.ends > api.now():
+                raise RefusedFactError(f"{given.flow} {given.partition} has not ended, so it cannot start.")
             newest = known.newest(feed, [given.partition]).get(given.partition)
             if newest is not None and newest.alive and (newest.forced, newest.reason) == (by, given.reason):
                 return Status.KNOWN

@@ -25,6 +25,7 @@ from feed_assets.dependencies.quality.marks import (
     Mark,
     Profile,
     QualityState,
+    RefusedMoveError,
     Signature,
     SlotProfile,
     SlotRevision,
@@ -56,14 +57,17 @@ class QualityService:
         revision: int | None = None,
         mark_id: str = "",
     ) -> Mark:
-        """Say that a revision of a slot is bad, by default the present one. The same id again changes nothing."""
+        """Say that a revision of a slot is bad, by default the present one. The same id again changes nothing.
+
+        Raises RefusedMoveError if the slot has not begun: there is no data that could be bad.
+        """
         signature, id_ = Signature(author, instant_of(now), reason), mark_id or uuid4().hex[:12]
 
         def command(quality: SlotQuality) -> Change:
             on = SlotRevision(slot, revision or self._present(slot))
             return quality.mark(Mark(id_, on, signature, evidence))
 
-        self._change(slot, now, command)
+        self._change(slot, now, command, begun=True)
         return self.known_mark(id_)
 
     def unmark(self, mark_id: str, *, reason: str, author: Author, now: datetime) -> Mark:
@@ -154,9 +158,16 @@ class QualityService:
         with self._kept.quality() as quality:
             return quality.consumers(slot, revision)
 
-    def _change(self, slot: Slot, now: datetime, command: Callable[[SlotQuality], Change]) -> None:
+    def _change(
+        self, slot: Slot, now: datetime, command: Callable[[SlotQuality], Change], *, begun: bool = False
+    ) -> None:
+        """Do a command on a slot, which has to have `begun` for some."""
+
         def work(acts: Acts) -> None:
-            acts.of(slot.dataset).windows.dataset.check(slot)
+            dataset = acts.of(slot.dataset).windows.dataset
+            dataset.check(slot)
+            if begun and dataset.window(slot)[0] > instant_of(now):
+                raise RefusedMoveError(f"{slot} has not begun: there is no data yet that could be bad.")
             acts.commands.append(command)
 
         self._kept.change(now, work)
