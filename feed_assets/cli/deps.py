@@ -35,6 +35,7 @@ COMPLETE_WHEN = {
     "published": "update in force",
     "covered": "positions covered",
     "counted": "records counted",
+    "mixed": "by member",
 }
 MARKS = {True: "yes", False: "no", None: "-"}
 

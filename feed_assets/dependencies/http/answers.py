@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,8 +29,14 @@ class MemberSays(msgspec.Struct, frozen=True):
     zone: str
 
 
+MIXED: Final = "mixed"
+
+
 class DatasetSays(msgspec.Struct, frozen=True):
-    """A dataset. `threshold` is in parts per 100,000. `flow` is the asset that makes it, if that has a trigger."""
+    """A dataset. `threshold` is in parts per 100,000. `flow` is the asset that makes it, if that has a trigger.
+
+    `basis` is `mixed` if it differs between members; `witnesses` are those of all of them.
+    """
 
     name: str
     base: str
@@ -303,6 +309,8 @@ def output_says(output: SlotOutput | None) -> OutputSays | None:
 def dataset_says(declared: Declared, *, flow: str | None, reads: Iterable[str]) -> DatasetSays:
     """A dataset, as the API says it."""
     dataset, rule = declared.dataset, declared.rule
+    rules = [declared.rule_of(each.path) for each in dataset.hierarchy.members]
+    bases = {str(each.basis) for each in rules} or {str(rule.basis)}
     members = [
         MemberSays(each.path, str(each.first), str(each.last) if each.last else None, each.calendar.zone)
         for each in dataset.hierarchy.members
@@ -313,9 +321,9 @@ def dataset_says(declared: Declared, *, flow: str | None, reads: Iterable[str]) 
         grains=[str(each) for each in dataset.grains],
         levels=list(dataset.hierarchy.levels),
         members=members,
-        basis=str(rule.basis),
-        witnesses=list(rule.witnesses),
-        threshold=rule.threshold,
+        basis=bases.pop() if len(bases) == 1 else MIXED,
+        witnesses=sorted({witness for each in [rule, *rules] for witness in each.witnesses}),
+        threshold=rules[0].threshold if len(set(rules)) == 1 else rule.threshold,
         checked=declared.checked,
         flow=flow,
         reads=list(reads),

@@ -60,6 +60,7 @@ function about() {
     published: "Its slots are complete while an update is in force.",
     counted: `Its slots are complete when ${dataset.threshold / 1000} % of the records that ${dataset.witnesses.join(" and ")} counted are there.`,
     covered: "Its slots are complete when all positions of the source are covered.",
+    mixed: "Each member has a rule of its own.",
   };
   const made = dataset.flow ? ` The asset ${dataset.flow} makes it of ${dataset.reads.join(" and ") || "nothing with slots"}.` : "";
   return `${rules[dataset.basis] ?? ""}${made}`;
