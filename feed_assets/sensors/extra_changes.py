@@ -1,4 +1,6 @@
-"""Changes of inputs that only the gate waits for: which slots of flows were started by other revisions of them.
+"""Changes of inputs that only the gate knows: which slots of flows were started by other revisions of them.
+
+These are inputs that only a trigger names, and feeds that somebody reopened although their updates stay in force.
 
 A run's record names the revisions of all slots that decided, so these are compared with the present ones. A run that
 somebody else started has no such revisions: no change is noticed. Not here: inputs that the asset reads
@@ -26,7 +28,7 @@ from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.start_objects import REVISIONS
 from feed_assets.late_data.staleness import Staleness
 from feed_assets.sensors.flows import Flows
-from feed_assets.starts.requests import Need, Requests, state_of
+from feed_assets.starts.requests import Need, Requests, in_force_in, state_of
 from feed_assets.state.event_log import Event
 
 _RECORDED: Final[BoundedCache[tuple[str, str, str], Mapping[str, int]]] = BoundedCache(10_000)
@@ -83,12 +85,32 @@ def plan_raw_flows(
 
 
 def with_extras(flows: Flows, states: Dependencies, board: Blackboard, feed: str, answer: Staleness) -> Staleness:
-    """Whether a partition is behind its inputs, those included that only its trigger names."""
+    """Whether a partition is behind its inputs, those included that only its trigger names, or that were reopened."""
     change = extra_change(flows, states, board, feed, answer.partition) if flows.triggered(feed) else None
+    if change is None and flows.triggered(feed) and not answer.stale:
+        change = _reopened(flows, states, board, feed, answer)
     if change is None:
         return answer
     reason = f"{answer.reason}; {change.reason}" if answer.stale else change.reason
     return replace(answer, stale=True, state=f"{answer.state}+{change.state}", reason=reason)
+
+
+def _reopened(
+    flows: Flows, states: Dependencies, board: Blackboard, feed: str, answer: Staleness
+) -> ExtraChange | None:
+    """The feeds that somebody reopened since they were read, and whose updates are those that were read.
+
+    Nothing is known of an update that the facts do not have yet.
+    """
+    slot, update = flows.slot(feed, answer.partition), in_force_in(answer.state)
+    if update is None or states.update_of(slot) != update or not (outdated := states.quality.outdated(slot)):
+        return None
+    record = read_record(flows.feeds.feeds[feed].declaration.on(board), answer.partition, update)
+    read = {each.slot: each.update for each in flows.read(feed, answer.partition, record)} if record else {}
+    found = [each for each in outdated if read.get(each) is not None and read[each] == states.update_of(each)]
+    reasons = [f"{each} was reopened, and has revision {states.answer(each).revision} now" for each in found]
+    state = state_of(update, short_digest("\n".join(reasons)))
+    return ExtraChange(feed, answer.partition, state, "; ".join(reasons)) if found else None
 
 
 def extra_change(

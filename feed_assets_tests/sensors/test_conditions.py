@@ -110,6 +110,22 @@ def test_d39_an_extra_input_that_is_reopened_makes_the_flow_run_again_once(build
     assert installation.tick("starts").asked == {}
 
 
+def test_d39_an_input_that_a_person_reopens_runs_the_flow_again_once_though_its_update_stays(build):
+    installation = build(fa.trigger(settle=timedelta(0)))
+    publish(installation, OWN)
+    run(installation, installation.tick("starts"))
+    assert explained(installation).sentence == "up to date"
+    flows, states = known(installation)
+    states.reopen([flows.slot(OWN, DAY)], reason="prices were wrong", now=installation.now)
+
+    assert "was reopened, and has revision 2 now" in explained(installation).sentence
+    again = installation.tick("starts")
+    assert again.asked == {DAY: ("flow",)}
+    run(installation, again)
+    assert explained(installation).sentence == "up to date"
+    assert installation.tick("starts").asked == {}
+
+
 def test_d39_an_extra_input_that_is_reopened_runs_slots_again_of_any_age(build):
     installation = build(fa.trigger(also=[fa.needs(OTHER)], settle=timedelta(0)))
     publish(installation, OWN)

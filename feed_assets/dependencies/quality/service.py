@@ -133,6 +133,11 @@ class QualityService:
         with self._kept.quality() as quality:
             return quality.profile(slot)
 
+    def outdated(self, output: Slot) -> list[Slot]:
+        """The inputs of the present revision of a slot whose content has been reopened since they were read."""
+        with self._kept.quality() as quality:
+            return quality.outdated(output)
+
     def run_of(self, slot: Slot) -> str:
         """The run that computed the present revision of a slot; "" if it is unknown."""
         with self._kept.quality() as quality:

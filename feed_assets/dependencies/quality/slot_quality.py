@@ -380,6 +380,12 @@ class SlotQuality:
         read = {each.slot: self._history.same(*each) for each in found.inputs} if found else None
         return read == {each: self._history.current(each) for each in inputs}
 
+    def outdated(self, output: Slot) -> list[Slot]:
+        """The inputs of the present revision of a slot whose content has been reopened since they were read."""
+        found = self._computation(output)
+        read = found.inputs if found else ()
+        return sorted(each.slot for each in read if self._history.same(*each) != self._history.current(each.slot))
+
     def run_of(self, output: Slot) -> str:
         """The run that computed the present revision of a slot; "" if it is unknown."""
         found = self._computation(output)
