@@ -6,7 +6,8 @@ Dagster (`results`), and the update in force in its UI (`reports`).
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -85,7 +86,7 @@ def audit(
 
     @dg.multi_asset_check(
         name=audit_name(key),
-        specs=[_spec(key, expectation, partitions) for expectation in expectations],
+        specs=[check_spec(key, each, partitions, blocking=each.blocking) for each in expectations],
         can_subset=True,
         compute_kind="pyspark",
     )
@@ -132,7 +133,15 @@ def audit_name(key: dg.AssetKey) -> str:
     return f"{key.to_python_identifier()}_audit"
 
 
-def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
+def check_spec(
+    key: dg.AssetKey,
+    expectation: Expectation,
+    partitions: dg.PartitionsDefinition | None,
+    *,
+    blocking: bool,
+    metadata: Mapping[str, Any] | None = None,
+) -> dg.AssetCheckSpec:
+    """The check of an expectation, as Dagster declares it."""
     with warnings.catch_warnings():
         # Partitions on check specs are a preview feature, but only they gate a single day.
         warnings.simplefilter("ignore", dg.PreviewWarning)
@@ -140,6 +149,7 @@ def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsD
             expectation.name,
             asset=key,
             description=expectation.description,
-            blocking=expectation.blocking,
+            blocking=blocking,
             partitions_def=partitions,
+            metadata=metadata,
         )

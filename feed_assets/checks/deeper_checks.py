@@ -4,13 +4,12 @@ Here: these checks, as Dagster's. Not here: when they run (`sensors.slot_quality
 audits, which decide whether an update is published (`asset_checks`).
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 import dagster as dg
 
-from feed_assets.checks.asset_checks import NO_PARTITION, Limits
+from feed_assets.checks.asset_checks import NO_PARTITION, Limits, check_spec
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.results import results
 from feed_assets.file_feed.control import read_record
@@ -70,7 +69,7 @@ def deeper(
 
     @dg.multi_asset_check(
         name=name,
-        specs=[_spec(key, each, partitions) for each in expectations],
+        specs=[check_spec(key, each, partitions, blocking=False, metadata={DEEPER: True}) for each in expectations],
         can_subset=True,
         compute_kind="pyspark",
     )
@@ -113,16 +112,3 @@ def deeper(
         yield from results(context, key, audited)
 
     return check
-
-
-def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
-    with warnings.catch_warnings():
-        # As for audits: partitions on check specs are a preview feature.
-        warnings.simplefilter("ignore", dg.PreviewWarning)
-        return dg.AssetCheckSpec(
-            expectation.name,
-            asset=key,
-            description=expectation.description,
-            partitions_def=partitions,
-            metadata={DEEPER: True},
-        )

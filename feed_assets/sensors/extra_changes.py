@@ -17,9 +17,9 @@ from typing import Final
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import midnight
 from feed_assets.datasets.errors import DatasetError
-from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.instants import moment_of
-from feed_assets.datasets.slots import Slot, parse_start
+from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.gate.extra_inputs import ExtraInput
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.bounded_cache import BoundedCache
@@ -27,7 +27,7 @@ from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.start_objects import REVISIONS
 from feed_assets.late_data.staleness import Staleness
-from feed_assets.sensors.flows import Flows
+from feed_assets.sensors.flows import Flows, slots_of
 from feed_assets.starts.requests import Need, Requests, in_force_in, state_of
 from feed_assets.state.event_log import Event
 
@@ -168,7 +168,10 @@ def touched_by_extras(flows: Flows, events: Iterable[Event]) -> set[tuple[str, s
     for event in events if naming else ():
         name = str(event.details.get("dataset", ""))
         for feed, extra in naming:
-            if extra.dataset == name and (slots := _slots_of(event)):
+            # A dataset without partitions has no slots near others in time.
+            if extra.dataset != name or event.details.get("grain") == Grain.WHOLE:
+                continue
+            if slots := [*slots_of(event, flows.datasets[name].dataset)]:
                 found |= {(feed, each) for each in _partitions_near(flows, feed, extra, slots)}
     return found
 
@@ -188,17 +191,3 @@ def _partitions_near(flows: Flows, feed: str, extra: ExtraInput, slots: list[Slo
     for each in flows.feeds.between(feed, moment_of(begin) - before, moment_of(end) + after):
         if not {*slots}.isdisjoint(flows.extra_slots(feed, each, extra)):
             yield each
-
-
-def _slots_of(event: Event) -> list[Slot]:
-    """The slots that an event names; none if it is about facts, or about a dataset without partitions."""
-    details = event.details
-    if "first" not in details or details["grain"] == Grain.WHOLE:
-        return []
-    found, grain = list[Slot](), Grain.named(str(details["grain"]))
-    for first, last in details.get("parts", [(details["first"], details["last"])]):
-        start, end = (parse_start(str(text), grain)[1] for text in (first, last))
-        while start <= end:
-            found.append(Slot(str(details["dataset"]), str(details["member"]), grain, start))
-            start = moved(grain, start, 1)
-    return found

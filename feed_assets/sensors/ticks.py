@@ -116,7 +116,7 @@ def requests_of_tick(
     requests = Requests(store, board, feeds, now, busy, record_requested)
     runs = requests.attempts.known(known)
     requests.attempts.end_lost(runs)
-    requests.runless = {each.key for each, run in runs.items() if run is KnownRun.NONE}
+    requests.runless = {each.key: each for each, run in runs.items() if run is KnownRun.NONE}
     return requests
 
 

@@ -13,7 +13,7 @@ was, with its run key, which Dagster starts once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -81,8 +81,8 @@ class Requests:
     given_up: set[tuple[str, str]] = field(default_factory=set)
     already: int = 0
     left_over: int = 0
-    runless: Collection[str] = ()
-    """The keys of requested attempts that Dagster has no run of."""
+    runless: Mapping[str, Attempt] = field(default_factory=dict)
+    """The attempts that Dagster has no run of, by their keys."""
     at_once: Mapping[str, int] = field(default_factory=dict)
     """How many partitions of a feed may run at once, for feeds with such a limit."""
     _planned: list[Need] = field(default_factory=list)
@@ -157,9 +157,7 @@ class Requests:
     def forced(self) -> list[Request]:
         """The starts that people forced, and of which Dagster has no run yet: their attempts are on record."""
         waiting = [
-            each
-            for each in self.attempts.alive()
-            if each.forced and each.state is State.REQUESTED and each.key in self.runless and self._has(each)
+            each for each in self.runless.values() if each.forced and each.state is State.REQUESTED and self._has(each)
         ]
         needs = [Need(each.slot, {each.flow: each.digest}, f"{each.forced}: {each.reason}") for each in waiting]
         return [Request(need, {each.flow: each}) for need, each in zip(needs, waiting, strict=True)]

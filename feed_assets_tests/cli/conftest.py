@@ -12,6 +12,7 @@ import termios
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from click.testing import CliRunner, Result
 from feed_assets.blackboard.location import open_blackboard
 from feed_assets.cli.main import main
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.harness import DAY, Installation
 from feed_assets_tests.waiting import HANGS
 
 NOON = "2019-12-01T12:00:00"
@@ -41,6 +43,23 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         return result
 
     return run
+
+
+@pytest.fixture
+def triggered(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An installation whose assets have triggers, also for commands, with raw ads of an hour; the user is ann."""
+    installation = replace(desk, settings=replace(desk.settings, gate=True), _definitions=None)
+    for name, value in {
+        "BASE": str(desk.base),
+        "SOURCES": str(desk.settings.sources_directory),
+        "FIRST_DAY": "2019-11-20",
+        "GATE": "1",
+        "STATE": installation.settings.state,
+    }.items():
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", value)
+    monkeypatch.setenv("LOGNAME", "ann")
+    installation.raw_bytes(DAY, {"x": 1000}, hour="15")
+    return installation
 
 
 @pytest.fixture

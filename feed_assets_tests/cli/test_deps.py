@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,9 @@ HOUR = f"{DAY}T15"
 
 
 @pytest.fixture
-def gated(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+def gated(triggered: Installation) -> Installation:
     """An installation whose assets have triggers, and whose raw ads are complete."""
-    installation = replace(desk, settings=replace(desk.settings, gate=True), _definitions=None)
-    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
-    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
-    monkeypatch.setenv("FEED_ASSETS_FIRST_DAY", "2019-11-20")
-    monkeypatch.setenv("FEED_ASSETS_GATE", "1")
-    monkeypatch.setenv("FEED_ASSETS_STATE", installation.settings.state)
-    monkeypatch.setenv("LOGNAME", "ann")
-    installation.raw_bytes(DAY, {"x": 1000}, hour="15")
-    return installation
+    return triggered
 
 
 def test_a_mark_holds_the_flow_and_explain_says_why_and_how_it_came_there(gated, run) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,16 +15,9 @@ COPY = ".dependencies/state"
 
 
 @pytest.fixture
-def gated(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+def gated(triggered: Installation) -> Installation:
     """An installation whose assets have triggers, with a feed, a mark and a waiver."""
-    installation = replace(desk, settings=replace(desk.settings, gate=True), _definitions=None)
-    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
-    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
-    monkeypatch.setenv("FEED_ASSETS_FIRST_DAY", "2019-11-20")
-    monkeypatch.setenv("FEED_ASSETS_GATE", "1")
-    monkeypatch.setenv("FEED_ASSETS_STATE", installation.settings.state)
-    monkeypatch.setenv("LOGNAME", "ann")
-    installation.raw_bytes(DAY, {"x": 1000}, hour="15")
+    installation = triggered
     installation.process(details={"revisions": {f"raw/ads - day {DAY}": 1}})
     installation.tick("new_manifests")
     installation.tick("starts")

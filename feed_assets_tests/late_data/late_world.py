@@ -154,7 +154,7 @@ class World:
         requests = Requests(self.store, self.board, self.graph, self.now, busy, record_requested)
         known = requests.attempts.known(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE))
         requests.attempts.end_lost(known)
-        requests.runless = {each.key for each, run in known.items() if run is KnownRun.NONE}
+        requests.runless = {each.key: each for each, run in known.items() if run is KnownRun.NONE}
         late = LateDays(self.sources, {"ads": ADS}, requests, by_hour=self.gated)
         decisions = list(late.decisions())
         if self.gated:
