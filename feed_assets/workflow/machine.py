@@ -1,8 +1,8 @@
 """The state machine: a call becomes a mutation, or a refusal.
 
 Here: every rule of a workflow: sessions and their repeated calls, leases, configurations, keys, bundles, retries.
-What it decides depends on the state, the queues and the call; times only propose. Not here: the memory (`state`), durability
-(`master`), and HTTP (`service`).
+What it decides depends on the state, the queues and the call; times only propose. Not here: the memory (`state`),
+durability (`master`), and HTTP (`service`).
 """
 
 from __future__ import annotations
