@@ -170,7 +170,7 @@ def add(name: str, scopes: tuple[str, ...], expires: datetime | None) -> None:
 def _check_grant(scope: str) -> None:
     """Raise BadParameter if this is no grant."""
     from feed_assets.datasets.names import name_fault  # noqa: PLC0415 - loaded with the service only
-    from feed_assets.dependencies.http.access import Verb  # noqa: PLC0415 - as above
+    from feed_assets.dependencies.http.verbs import Verb  # noqa: PLC0415 - as above
     from feed_assets.serving.grants import ALL, Grant  # noqa: PLC0415 - as above
 
     found = Grant.of(scope)

@@ -19,12 +19,12 @@ from starlette.applications import Starlette
 from feed_assets.blackboard.port import BlackboardError
 from feed_assets.dependencies.errors import StateCopyError
 from feed_assets.dependencies.gate.flow_port import FlowAnswers
-from feed_assets.dependencies.http.access import Access
 from feed_assets.dependencies.http.api import DependencyApi
 from feed_assets.dependencies.http.operations import operations
 from feed_assets.dependencies.http.recent_events import RecentEvents
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.state_copy import StateCopy
+from feed_assets.serving.access import Access
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.documents import Api
 from feed_assets.serving.service import Readiness, Server, Service, application

@@ -256,7 +256,7 @@ class Machine:
         if not call.consume or len(set(call.consume)) < len(call.consume):
             raise Refused("Invalid", "A commit consumes one task or more, each once.")
         known = [self.state.tasks[each] for each in call.consume if each in self.state.tasks]
-        if stopped := sorted({each.group for each in known if self._is("interdict", each.group)}):
+        if stopped := sorted({each.group for each in known if self.is_ordered("interdict", each.group)}):
             raise Refused("Interdicted", f"{', '.join(stopped)}: a person has forbidden commits.", retry_after=30)
         tasks = self._leased(call, call.consume)
         if missing := {each.id for task in tasks for each in self.state.members(task)} - set(call.consume):
@@ -474,9 +474,10 @@ class Machine:
         return f"downstream full: {', '.join(sorted(full))}" if full else None
 
     def _is_open(self, group: str) -> bool:
-        return not self._is("pause", group) and not self._is("interdict", group)
+        return not self.is_ordered("pause", group) and not self.is_ordered("interdict", group)
 
-    def _is(self, what: str, group: str) -> bool:
+    def is_ordered(self, what: str, group: str) -> bool:
+        """Whether a person has paused or interdicted a group, or all."""
         return f"{what}:{group}" in self.state.controls or f"{what}:all" in self.state.controls
 
     def _groups(self) -> set[str]:

@@ -17,16 +17,17 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies import rows, tables
 from feed_assets.dependencies.errors import UnknownDatasetError
 from feed_assets.dependencies.gate.flow_port import FlowAnswers
-from feed_assets.dependencies.http.access import Access, Caller, Verb
 from feed_assets.dependencies.http.answers import SlotSays
 from feed_assets.dependencies.http.listing import said
 from feed_assets.dependencies.http.recent_events import RecentEvents
+from feed_assets.dependencies.http.verbs import Verb
 from feed_assets.dependencies.parts import StoredPart
 from feed_assets.dependencies.quality.marks import QualityState
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.slot_states import SlotStates
 from feed_assets.dependencies.windows import Windows
+from feed_assets.serving.access import Access, Caller
 from feed_assets.state.store import Store
 
 ROOT: Final = "/v1/dependencies"

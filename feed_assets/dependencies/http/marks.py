@@ -12,13 +12,14 @@ from starlette.responses import Response
 
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.facts import Status
-from feed_assets.dependencies.http.access import Caller, Verb
 from feed_assets.dependencies.http.answers import BackfillsSay, MarksSay, backfill_says, known_mark_says
 from feed_assets.dependencies.http.api import ROOT, DependencyApi
 from feed_assets.dependencies.http.given import BackfillEnded, BackfillGiven, MarkEnded, MarkGiven
 from feed_assets.dependencies.http.parameters import REFUSALS, Parameter, Query, described, refusing
 from feed_assets.dependencies.http.reports import OutcomeSays, Reports, batch_operation, one_by_one
+from feed_assets.dependencies.http.verbs import Verb
 from feed_assets.dependencies.quality.marks import Author, Mark, SlotRevision
+from feed_assets.serving.access import Caller
 from feed_assets.serving.answers import json_answer
 from feed_assets.serving.documents import Operation, Says
 

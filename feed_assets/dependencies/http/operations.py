@@ -1,7 +1,7 @@
 """The HTTP API of data dependencies, below `/v1/dependencies`: what is complete, and why a flow waits.
 
 Here: the operations, each of which asks `service` or the flows of the project. Not here: parameters (`parameters`),
-types of answers (`answers`), who may ask (`access`), what every service has (`serving`), and pages (`web`).
+types of answers (`answers`), who may ask (`verbs`), what every service has (`serving`), and pages (`web`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import EventsGoneError
 from feed_assets.dependencies.gate.decision import InputState
 from feed_assets.dependencies.gate.flow_port import Run
-from feed_assets.dependencies.http.access import Verb
 from feed_assets.dependencies.http.answers import (
     CalendarSays,
     DatasetsSay,
@@ -46,6 +45,7 @@ from feed_assets.dependencies.http.parameters import GONE, MOST_EVENTS, REFUSALS
 from feed_assets.dependencies.http.questions import asking
 from feed_assets.dependencies.http.reports import Reports, reporting
 from feed_assets.dependencies.http.starts import starting
+from feed_assets.dependencies.http.verbs import Verb
 from feed_assets.dependencies.outputs import output_of
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.serving.answers import json_answer

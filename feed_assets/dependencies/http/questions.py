@@ -17,12 +17,12 @@ from feed_assets.datasets.slots import start_text
 from feed_assets.dependencies.facts import Status
 from feed_assets.dependencies.gate.decision import Reply
 from feed_assets.dependencies.gate.questions import Question, Questions
-from feed_assets.dependencies.http.access import Verb
 from feed_assets.dependencies.http.answers import time_says
 from feed_assets.dependencies.http.api import ROOT
 from feed_assets.dependencies.http.given import Text
 from feed_assets.dependencies.http.parameters import REFUSALS, Query, described, refusing
 from feed_assets.dependencies.http.reports import OutcomeSays, Reports, one_operation
+from feed_assets.dependencies.http.verbs import Verb
 from feed_assets.serving.answers import json_answer
 from feed_assets.serving.documents import Operation, Says
 

@@ -21,7 +21,6 @@ from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import DependencyError, RefusedFactError
 from feed_assets.dependencies.facts import Ends, Number, Outcome, Status
-from feed_assets.dependencies.http.access import Caller, Verb
 from feed_assets.dependencies.http.api import ROOT, DependencyApi
 from feed_assets.dependencies.http.given import (
     EndsGiven,
@@ -35,7 +34,9 @@ from feed_assets.dependencies.http.given import (
     WaiverGiven,
 )
 from feed_assets.dependencies.http.parameters import REFUSALS, described, refusing
+from feed_assets.dependencies.http.verbs import Verb
 from feed_assets.dependencies.quality.marks import QualityError
+from feed_assets.serving.access import Caller
 from feed_assets.serving.answers import CLOSE, Problem, json_answer
 from feed_assets.serving.bodies import BodyLimits, read_body
 from feed_assets.serving.content import Content, MediaTypes, UnsupportedError

@@ -17,12 +17,12 @@ from starlette.responses import Response
 from feed_assets.datasets.instants import instant_of
 from feed_assets.dependencies.errors import RefusedFactError
 from feed_assets.dependencies.facts import Status
-from feed_assets.dependencies.http.access import Verb
 from feed_assets.dependencies.http.answers import time_says
 from feed_assets.dependencies.http.api import ROOT
 from feed_assets.dependencies.http.given import Text
 from feed_assets.dependencies.http.parameters import REFUSALS, Parameter, Query, described, refusing
 from feed_assets.dependencies.http.reports import OutcomeSays, Reports, one_operation
+from feed_assets.dependencies.http.verbs import Verb
 from feed_assets.serving.answers import json_answer
 from feed_assets.serving.documents import Operation, Says
 from feed_assets.starts.attempt import Attempt, AttemptRefusedError

@@ -1,6 +1,6 @@
 """Who may do what by HTTP: by the grants of a token, or without tokens from this machine alone.
 
-Here: the verbs, and the caller of a request. Not here: making tokens (`serving.tokens`), and what a verb does (`http`).
+Here: the caller of a request. Not here: making tokens (`tokens`), and which verbs a service has.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -16,26 +15,11 @@ from starlette.requests import Request
 
 from feed_assets.serving.addresses import is_loopback
 from feed_assets.serving.answers import CLOSE
-from feed_assets.serving.grants import ALL, Grant, grants
+from feed_assets.serving.grants import Grant, grants
 from feed_assets.serving.tokens import KnownTokens
 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """Headers of proxies: behind one, every request comes from this machine."""
-
-
-class Verb(StrEnum):
-    """What a token may do with a dataset."""
-
-    READ = "read"
-    """Ask: answers, events, explanations."""
-    REPORT = "report"
-    """Say which parts have landed."""
-    EXPECT = "expect"
-    """Say how many records there are."""
-    MARK = "mark"
-    """Say that a slot is bad, waive it, or reopen it."""
-    START = "start"
-    """Start flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +28,21 @@ class Caller:
 
     name: str
     grants: tuple[Grant, ...]
+    is_local: bool = False
 
-    def may(self, verb: Verb, dataset: str) -> bool:
-        """Whether the caller may do this with a dataset."""
-        return any(each.covers(verb, dataset) for each in self.grants)
+    def may(self, verb: str, name: str) -> bool:
+        """Whether the caller may do this with the thing of this name."""
+        return self.is_local or any(each.covers(verb, name) for each in self.grants)
 
-    def require(self, verb: Verb, dataset: str) -> None:
-        """Raise HTTPException, 403, unless the caller may do this with a dataset."""
-        if not self.may(verb, dataset):
+    def require(self, verb: str, name: str) -> None:
+        """Raise HTTPException, 403, unless the caller may do this with the thing of this name."""
+        if not self.may(verb, name):
             raise HTTPException(
-                403, f"This token does not {verb} {dataset!r}; ask for one with the grant {verb}:{dataset}.", CLOSE
+                403, f"This token does not {verb} {name!r}; ask for one with the grant {verb}:{name}.", CLOSE
             )
 
 
-LOCAL: Final = Caller("", tuple(Grant(verb, ALL) for verb in Verb))
+LOCAL: Final = Caller("", (), is_local=True)
 """Somebody on this machine, where no token was added."""
 
 

@@ -1,0 +1,218 @@
+"""The task master: it holds the state machine of one workflow, and answers a call when its change is in the journal.
+
+Here: one loop with the machine, the clock, waiting for tasks, and the group commit. Not here: what is decided
+(`machine`), who may be master (`reigns`), and HTTP (`service`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from feed_assets.journal.group_commit import GroupCommit
+from feed_assets.workflow.calls import Answer, AnyCall, Lease, Numbered, Refused, Reply, TaskView
+from feed_assets.workflow.machine import Machine
+from feed_assets.workflow.state import State
+from feed_assets.workflow.tasks import Task
+
+TURN_SECONDS: Final = 0.2
+"""How often the loop looks for leases and delays that are over, if nobody calls."""
+MOST_STEP: Final = 0.5
+"""How far the clock goes between two turns: a master that stood still takes no lease from who could not reach it."""
+MOST_ENTRY: Final = 4 * 1024 * 1024
+MOST_WAIT: Final = 30.0
+_RETRY: Final = 1.0
+
+Found = TypeVar("Found")
+
+_log = logging.getLogger(__name__)
+
+
+class Journal(Protocol):
+    """Where the mutations of one reign are written (`reigns`)."""
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the store has not said yet if it has the last entry."""
+        ...
+
+    def append(self, first_position: int, mutations: Sequence[bytes]) -> None:
+        """Write an entry. It is durable when the call returns."""
+        ...
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Monotonic seconds that go on only while the loop turns."""
+
+    now: float = 0.0
+    _last: float = field(default_factory=time.monotonic)
+
+    def turn(self, *, stands_still: bool) -> float:
+        """The time of this turn."""
+        real = time.monotonic()
+        if not stands_still:
+            self.now += min(real - self._last, MOST_STEP)
+        self._last = real
+        return self.now
+
+
+@dataclass(slots=True)
+class _Entries:
+    """Writes the mutations of all calls that came meanwhile as one entry. See `group_commit.Work`."""
+
+    journal: Journal
+    position: int
+
+    def settle(self, items: Sequence[tuple[bytes, ...]]) -> Sequence[None]:
+        """Make the mutations durable. An error ends the process: what memory has ahead of the journal ends with it."""
+        if mutations := [each for item in items for each in item]:
+            self.journal.append(self.position + 1, mutations)
+            self.position += len(mutations)
+        return [None] * len(items)
+
+    def rest(self, *, closing: bool) -> float | None:  # noqa: ARG002 - see `Work`
+        """Do nothing between groups."""
+        return None
+
+
+class Master:
+    """Answers calls about one workflow, one after the other. All methods belong to one event loop."""
+
+    def __init__(self, state: State, token: str, epoch: int, journal: Journal, *, wall: Callable[[], float]) -> None:
+        self._journal = journal
+        self._clock = _Clock()
+        self._pending: list[bytes] = []
+        self._commit: GroupCommit[tuple[bytes, ...], None] = GroupCommit(
+            _Entries(journal, state.position), size=lambda item: sum(map(len, item)), most=MOST_ENTRY
+        )
+        self.machine = Machine(state, token, epoch, self._pending.append, now=self._clock.now, wall=wall)
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the store has not said yet if it has the last entry: meanwhile calls are refused as `Busy`."""
+        return self._journal.is_undecided
+
+    @property
+    def state(self) -> State:
+        """All tasks and sessions, ahead of the journal by what is under way."""
+        return self.machine.state
+
+    def start(self) -> None:
+        """Start to write."""
+        self._commit.start()
+
+    def close(self) -> None:
+        """Write what was taken, and end. Nobody may call any more."""
+        self._commit.close()
+
+    async def turn(self) -> None:
+        """Give back leases and start delayed tasks, when it is time, until this is cancelled."""
+        while True:
+            await asyncio.sleep(TURN_SECONDS)
+            self.machine.expire(self._now())
+            self._wake()
+            if self._pending:
+                await self._durable()
+
+    async def call(self, call: AnyCall) -> Reply:
+        """The reply to a call, once it is durable."""
+        if isinstance(call, Lease) and call.wait > 0:
+            await self._until_ready(call)
+        return (await self.calls([call]))[0]
+
+    async def calls(self, calls: Sequence[AnyCall]) -> list[Reply]:
+        """The replies to calls, in order, once all are durable. None of them waits for tasks."""
+        replies = [self._reply(each, self._answer(each)) for each in calls]
+        self._wake()
+        await self._durable()
+        return replies
+
+    async def read(self, look: Callable[[State], Found]) -> Found:
+        """What the state says, once it is durable."""
+        found = look(self.state)
+        await self._durable()
+        return found
+
+    def _answer(self, call: AnyCall) -> Answer:
+        if self._journal.is_undecided:
+            return Answer(refused="Busy", message="The store has not answered yet.", retry_after=_RETRY)
+        try:
+            return self.machine.answer(call, self._now())
+        except Refused as error:
+            return Answer(refused=error.code, message=str(error), lost=error.ids, retry_after=error.retry_after)
+
+    def _reply(self, call: AnyCall, answer: Answer) -> Reply:
+        tasks: tuple[Task, ...] = ()
+        types: Iterable[str] = ()
+        if isinstance(call, Numbered) and not answer.refused and not isinstance(call, Lease):
+            found = (self.state.tasks.get(each) for each in answer.ids)
+            types = {each.type for each in found if each is not None}
+        elif isinstance(call, Lease):
+            tasks = tuple(each for task_id in answer.ids if (each := self.state.tasks.get(task_id)) is not None)
+            types = {each.type for each in tasks}
+        found_configurations = [self.state.configurations.get(each) for each in sorted(types)]
+        return Reply(
+            self.machine.token,
+            self.machine.epoch,
+            self.state.position,
+            answer,
+            tuple(view(each) for each in tasks),
+            tuple(view(each) for each in found_configurations if each is not None),
+        )
+
+    def _now(self) -> float:
+        return self._clock.turn(stands_still=self._journal.is_undecided)
+
+    async def _durable(self) -> None:
+        """Return when everything up to now is in the journal."""
+        written = tuple(self._pending)
+        self._pending.clear()
+        await self._commit.settled(written)
+
+    async def _until_ready(self, call: Lease) -> None:
+        """Return when a task may be there for a call, or its time is over. One call wakes for each task."""
+        end = time.monotonic() + min(call.wait, MOST_WAIT)
+        while (left := end - time.monotonic()) > 0:
+            if self.machine.has_answer(call) or self.machine.can_lease(call):
+                return
+            future = asyncio.get_running_loop().create_future()
+            for each in call.types:
+                self._waiting.setdefault(each, deque()).append(future)
+            try:
+                await asyncio.wait_for(future, left)
+            except TimeoutError:
+                return
+            finally:
+                future.cancel()
+
+    def _wake(self) -> None:
+        """Wake one waiting call of each type that has a task. It wakes the next one when it has leased."""
+        for kind, futures in list(self._waiting.items()):
+            if not self.machine.queues.has_ready(kind):
+                continue
+            while futures:
+                future = futures.popleft()
+                if not future.done():
+                    future.set_result(None)
+                    break
+            if not futures:
+                del self._waiting[kind]
+
+
+def view(task: Task) -> TaskView:
+    """A task, as clients see it."""
+    return TaskView(
+        task.id, task.unit, task.origin, task.group, task.type, msgspec.Raw(task.payload), task.status, task.since,
+        task.key, task.bundle.name if task.bundle else "", task.bundle.size if task.bundle else 0, task.files,
+        task.priority, task.delay, task.attempt, task.holder, task.seconds, task.progress, task.checkpoint, task.empty,
+        task.reasons,
+    )  # fmt: skip

@@ -1,0 +1,286 @@
+"""The HTTP service of a workflow: `POST /v1/<call>`, and reads.
+
+Here: the operations and who may do them, readiness and figures. Not here: what a call does (`machine`), and when it is
+durable (`master`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, Gauge
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from feed_assets.serving.access import Access
+from feed_assets.serving.answers import Problem, json_answer
+from feed_assets.serving.bodies import BodyLimits, read_body
+from feed_assets.serving.documents import Api, Endpoint, Operation, Says
+from feed_assets.serving.holding import HeldBytes
+from feed_assets.serving.service import Readiness, Service
+from feed_assets.workflow.calls import (
+    AnyCall,
+    Command,
+    Commit,
+    Configure,
+    Fail,
+    Hello,
+    Insert,
+    Lease,
+    Release,
+    Renew,
+    Reply,
+    TaskView,
+)
+from feed_assets.workflow.master import Master, view
+from feed_assets.workflow.tasks import OWN_GROUPS, Task
+
+WORK: Final = "work"
+"""The verb of workers: sessions, leases and what follows, inserts, reads."""
+CONTROL: Final = "control"
+"""The verb of people: configurations and orders, too."""
+MOST_BODY: Final = 4 * 1024 * 1024
+MOST_HELD: Final = 256 * 1024 * 1024
+MOST_LISTED: Final = 1_000
+_LIMITS: Final = BodyLimits(MOST_BODY, MOST_BODY, 30.0)
+_CALLS: Final[tuple[type[Any], ...]] = (Hello, Lease, Renew, Commit, Release, Fail, Insert, Configure, Command)
+_ORDERS: Final = (Configure, Command)
+_STATUS: Final = {
+    "": 200, "Busy": 503, "Full": 503, "NotMaster": 421, "WrongMaster": 421, "TooLarge": 413, "Invalid": 400,
+    "NotFound": 404, "Unauthorized": 403,
+}  # fmt: skip
+"""The status of each refusal; of others 409."""
+
+
+class GroupView(msgspec.Struct, frozen=True):
+    """How many tasks a group has, and since when (seconds since 1970) its oldest waiting task could have started."""
+
+    name: str
+    waiting: int
+    leased: int
+    dead: int
+    gathering: int
+    oldest: float | None
+    is_paused: bool
+    is_interdicted: bool
+    is_full: bool
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """A workflow at a position."""
+
+    token: str
+    epoch: int
+    position: int
+    sessions: int
+    groups: list[GroupView]
+    feeds: list[tuple[str, str]]
+    """Which types have made tasks of which groups."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Tasks in the order of their ids; `after` is the next page's, None after the last."""
+
+    token: str
+    epoch: int
+    position: int
+    tasks: list[TaskView]
+    after: int | None
+
+
+@dataclass(slots=True)
+class Figures:
+    """The figures of `/metrics`."""
+
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    gauges: dict[str, Gauge] = field(default_factory=dict)
+
+    def set(self, name: str, text: str, value: float, **labels: str) -> None:
+        """Set a figure."""
+        if name not in self.gauges:
+            self.gauges[name] = Gauge(f"feed_assets_workflow_{name}", text, [*labels], registry=self.registry)
+        gauge = self.gauges[name]
+        (gauge.labels(**labels) if labels else gauge).set(value)
+
+
+class WorkflowApi:
+    """The operations of the service of one workflow."""
+
+    def __init__(self, name: str, master: Master, access: Access) -> None:
+        self.name, self.master, self.access = name, master, access
+        self.figures = Figures()
+        self._held = HeldBytes(MOST_HELD)
+        self._batch = msgspec.json.Decoder(list[AnyCall])
+
+    def service(self) -> Service:
+        """The service."""
+
+        def ready() -> Readiness:
+            """Whether calls are answered: not while the store has not said if it has the last entry."""
+            undecided = self.master.is_undecided
+            return Readiness(not undecided, {"epoch": self.master.machine.epoch, "undecided": undecided})
+
+        summary = "Tasks that flow through stages, each committed exactly once."
+        api = Api(f"feed_assets workflow {self.name}", summary, self.operations())
+        return Service(api, ready, self._figures, [self.master.turn])
+
+    def operations(self) -> list[Operation]:
+        """What the API does."""
+        return [
+            *(_posting(f"/v1/{each.__struct_config__.tag}", self._endpoint(each), Reply) for each in _CALLS),
+            _posting("/v1/calls", self._calls(), list[Reply]),
+            *self._reads(),
+        ]
+
+    def _endpoint(self, kind: type[Any]) -> Endpoint:
+        decode = msgspec.json.Decoder(kind).decode
+        verb = CONTROL if kind in _ORDERS else WORK
+
+        async def endpoint(request: Request) -> Response:
+            self._allow(request, verb)
+            with self._held.of_a_request() as hold:
+                body = await _body(request, hold)
+                call = _decoded(decode, body)
+                reply = await self.master.call(call)
+            answer = reply.answer
+            self.figures.refusals[kind.__name__, answer.refused] += 1
+            headers = {"Retry-After": str(max(1, round(answer.retry_after)))} if answer.retry_after else None
+            return json_answer(_STATUS.get(answer.refused, 409), reply, headers)
+
+        endpoint.__name__, endpoint.__doc__ = str(kind.__struct_config__.tag), kind.__doc__
+        return endpoint
+
+    def _calls(self) -> Endpoint:
+        async def calls(request: Request) -> Response:
+            """Several calls, each answered for itself; none of them waits."""
+            caller = self.access.caller(request)
+            with self._held.of_a_request() as hold:
+                several = _decoded(self._batch.decode, await _body(request, hold))
+                for each in several:
+                    caller.require(CONTROL if isinstance(each, _ORDERS) else WORK, self.name)
+                return json_answer(200, await self.master.calls(several))
+
+        return calls
+
+    def _reads(self) -> list[Operation]:
+        async def stats(request: Request) -> Response:
+            """The groups, and how many tasks they have."""
+            self._allow(request, WORK)
+            return json_answer(200, await self.master.read(lambda _: self._stats()))
+
+        async def listed(request: Request) -> Response:
+            """Tasks, by id: all, or those of a `group` or a `status`; at most 1,000, from the id `after`."""
+            self._allow(request, WORK)
+            return json_answer(200, await self.master.read(lambda _: self._listed(request)))
+
+        async def unit(request: Request) -> Response:
+            """The present version of a unit."""
+            self._allow(request, WORK)
+            found = await self.master.read(lambda state: state.version_of(_number(request, "unit", 0)))
+            if found is None:
+                raise HTTPException(404, "There is no such unit: it is done, or never was.")
+            return json_answer(200, {**self._here(), "task": view(found)})
+
+        return [
+            _getting("/v1/stats", stats, Stats),
+            _getting("/v1/tasks", listed, Listed, "group", "status", "after"),
+            _getting("/v1/unit", unit, dict[str, Any], "unit"),
+        ]
+
+    def _here(self) -> dict[str, Any]:
+        machine = self.master.machine
+        return {"token": machine.token, "epoch": machine.epoch, "position": machine.state.position}
+
+    def _stats(self) -> Stats:
+        machine, state = self.master.machine, self.master.state
+        oldest = machine.queues.oldest()
+        groups = [
+            GroupView(
+                name,
+                state.count(name, "waiting"),
+                state.count(name, "leased"),
+                state.count(name, "dead"),
+                state.gathering[name],
+                oldest.get(name),
+                machine.is_ordered("pause", name),
+                machine.is_ordered("interdict", name),
+                machine.is_full(name),
+            )
+            for name in sorted({*state.counts, *state.configurations})
+        ]
+        return Stats(**self._here(), sessions=len(state.sessions), groups=groups, feeds=sorted(state.edges))
+
+    def _listed(self, request: Request) -> Listed:
+        group, status = request.query_params.get("group"), request.query_params.get("status")
+        after = _number(request, "after", 0)
+
+        def is_wanted(task: Task) -> bool:
+            own = task.group in OWN_GROUPS
+            return (task.group == group if group else not own) and (not status or task.status == status)
+
+        state = self.master.state
+        found = [each for each in sorted(state.tasks) if each > after and is_wanted(state.tasks[each])]
+        tasks = [view(state.tasks[each]) for each in found[:MOST_LISTED]]
+        return Listed(**self._here(), tasks=tasks, after=tasks[-1].id if len(found) > MOST_LISTED else None)
+
+    def _figures(self) -> CollectorRegistry:
+        stats, figures = self._stats(), self.figures
+        figures.set("epoch", "The reign of this master", stats.epoch)
+        figures.set("position", "Mutations in the journal", stats.position)
+        figures.set("sessions", "Sessions of clients", stats.sessions)
+        figures.set("undecided", "Whether the store has not decided a write", self.master.is_undecided)
+        for group in stats.groups:
+            for status in ("waiting", "leased", "dead"):
+                figures.set("tasks", "Tasks", getattr(group, status), group=group.name, status=status)
+        for (call, refused), number in figures.refusals.items():
+            figures.set("calls", "Calls since the start", number, call=call, refused=refused)
+        return figures.registry
+
+    def _allow(self, request: Request, verb: str) -> None:
+        caller = self.access.caller(request)
+        if verb != WORK or not caller.may(CONTROL, self.name):
+            caller.require(verb, self.name)
+
+
+async def _body(request: Request, hold: Any) -> bytes:
+    try:
+        return await read_body(request, _LIMITS, hold, is_packed=request.headers.get("content-encoding") == "gzip")
+    except ClientDisconnect:
+        raise HTTPException(400, "The request was cut off.") from None
+
+
+def _decoded(decode: Any, body: bytes) -> Any:
+    try:
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HTTPException(400, f"This is no call: {error}. /docs says what it has.") from None
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:  # noqa: PLR2004 - fits 64 bits
+        raise HTTPException(400, f"{name} is {text[:50]!r}, and must be a whole number.")
+    return int(text)
+
+
+def _posting(path: str, endpoint: Endpoint, content: Any) -> Operation:
+    refusals = {
+        400: Says("It is no call.", Problem), 403: Says("The token does not allow it.", Problem),
+        409: Says("It was refused; nothing has changed.", content), 413: Says("It is too large.", Problem),
+        421: Says("Another master answers this.", content), 503: Says("Send it again later.", content),
+    }  # fmt: skip
+    return Operation("POST", path, endpoint, {200: Says("It was done.", content), **refusals})
+
+
+def _getting(path: str, endpoint: Endpoint, content: Any, *parameters: str) -> Operation:
+    described: Sequence[dict[str, Any]] = [
+        {"name": each, "in": "query", "required": False, "schema": {"type": "string"}} for each in parameters
+    ]
+    answers = {200: Says("What there is.", content), 400: Says("A parameter is wrong.", Problem)}
+    return Operation("GET", path, endpoint, answers, described)
