@@ -10,17 +10,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-import msgspec
-
 from feed_assets.journal.group_commit import GroupCommit
-from feed_assets.workflow.calls import Answer, AnyCall, Lease, Numbered, Refused, Reply, TaskView
+from feed_assets.workflow.calls import Answer, AnyCall, Lease, Refused, Reply
 from feed_assets.workflow.machine import Machine
+from feed_assets.workflow.replies import reply_to
 from feed_assets.workflow.state import State
-from feed_assets.workflow.tasks import Task
 
 TURN_SECONDS: Final = 0.2
 """How often the loop looks for leases and delays that are over, if nobody calls."""
@@ -131,7 +129,7 @@ class Master:
 
     async def calls(self, calls: Sequence[AnyCall]) -> list[Reply]:
         """The replies to calls, in order, once all are durable. None of them waits for tasks."""
-        replies = [self._reply(each, self._answer(each)) for each in calls]
+        replies = [reply_to(each, self._answer(each), self.machine) for each in calls]
         self._wake()
         await self._durable()
         return replies
@@ -149,25 +147,6 @@ class Master:
             return self.machine.answer(call, self._now())
         except Refused as error:
             return Answer(refused=error.code, message=str(error), lost=error.ids, retry_after=error.retry_after)
-
-    def _reply(self, call: AnyCall, answer: Answer) -> Reply:
-        tasks: tuple[Task, ...] = ()
-        types: Iterable[str] = ()
-        if isinstance(call, Numbered) and not answer.refused and not isinstance(call, Lease):
-            found = (self.state.tasks.get(each) for each in answer.ids)
-            types = {each.type for each in found if each is not None}
-        elif isinstance(call, Lease):
-            tasks = tuple(each for task_id in answer.ids if (each := self.state.tasks.get(task_id)) is not None)
-            types = {each.type for each in tasks}
-        found_configurations = [self.state.configurations.get(each) for each in sorted(types)]
-        return Reply(
-            self.machine.token,
-            self.machine.epoch,
-            self.state.position,
-            answer,
-            tuple(view(each) for each in tasks),
-            tuple(view(each) for each in found_configurations if each is not None),
-        )
 
     def _now(self) -> float:
         return self._clock.turn(stands_still=self._journal.is_undecided)
@@ -206,13 +185,3 @@ class Master:
                     break
             if not futures:
                 del self._waiting[kind]
-
-
-def view(task: Task) -> TaskView:
-    """A task, as clients see it."""
-    return TaskView(
-        task.id, task.unit, task.origin, task.group, task.type, msgspec.Raw(task.payload), task.status, task.since,
-        task.key, task.bundle.name if task.bundle else "", task.bundle.size if task.bundle else 0, task.files,
-        task.priority, task.delay, task.attempt, task.holder, task.seconds, task.progress, task.checkpoint, task.empty,
-        task.reasons,
-    )  # fmt: skip

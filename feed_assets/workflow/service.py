@@ -37,7 +37,8 @@ from feed_assets.workflow.calls import (
     Reply,
     TaskView,
 )
-from feed_assets.workflow.master import Master, view
+from feed_assets.workflow.master import Master
+from feed_assets.workflow.replies import view
 from feed_assets.workflow.tasks import OWN_GROUPS, Task
 
 WORK: Final = "work"
