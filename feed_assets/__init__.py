@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from feed_assets.sources.kinds import Kind
     from feed_assets.sources.loading import load_source, load_sources
     from feed_assets.sources.spec import Source
+    from feed_assets.workflow.flow import Work, Workflow
 
 __all__ = [
     "BOUNDARY",
@@ -59,6 +60,8 @@ __all__ = [
     "Source",
     "SparkSubmit",
     "Update",
+    "Work",
+    "Workflow",
     "check",
     "checked_hours",
     "checks",
@@ -141,5 +144,7 @@ __getattr__ = loaded_when_used(
         "load_source": "feed_assets.sources.loading",
         "load_sources": "feed_assets.sources.loading",
         "Source": "feed_assets.sources.spec",
+        "Work": "feed_assets.workflow.flow",
+        "Workflow": "feed_assets.workflow.flow",
     },
 )

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 from pydantic import Field
@@ -33,6 +34,10 @@ from feed_assets.steps.run import Output
 NO_PARTITION = (
     "This run has no partition, and these checks look at one. Open a run that made the partition, select its step {}, "
     "and re-execute the step."
+)
+
+_EXPECTATIONS: WeakKeyDictionary[dg.AssetChecksDefinition, Mapping[dg.AssetKey, tuple[Expectation, ...]]] = (
+    WeakKeyDictionary()
 )
 
 
@@ -125,7 +130,13 @@ def audit(
             report_left_out(context, key, audited, blackboard=run.board, now=run.now())
         yield from results(context, key, audited)
 
+    _EXPECTATIONS[check] = {key: tuple(expectations)}
     return check
+
+
+def expectations_of(checks: dg.AssetChecksDefinition) -> Mapping[dg.AssetKey, tuple[Expectation, ...]]:
+    """The expectations of an audit that `audit` has made, by its asset; none of other checks."""
+    return _EXPECTATIONS.get(checks, {})
 
 
 def audit_name(key: dg.AssetKey) -> str:

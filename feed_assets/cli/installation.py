@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from feed_assets.resources.settings import Settings
     from feed_assets.sensors.asset_graph import AssetFeedGraph
     from feed_assets.sources.spec import Source
+    from feed_assets.workers.assembly import ProjectWorkflows
+    from feed_assets.workflow.flow import Workflow
 
 BASE = "FEED_ASSETS_BASE"
 HOME = "DAGSTER_HOME"
@@ -58,6 +60,18 @@ class Installation:
         from feed_assets.sensors.asset_graph import AssetFeedGraph  # noqa: PLC0415 - loads Dagster
 
         return AssetFeedGraph.of(self.definitions.get_repository_def())
+
+    @property
+    def workflows(self) -> tuple[Workflow, ...]:
+        """The workflows of the project."""
+        return self.project_workflows.flows if self.project_workflows else ()
+
+    @property
+    def project_workflows(self) -> ProjectWorkflows | None:
+        """The workflows with their feeds; None if the project has none."""
+        from feed_assets.workers.assembly import WORKFLOWS  # noqa: PLC0415 - loads Dagster
+
+        return (self.definitions.resources or {}).get(WORKFLOWS)
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -55,6 +55,8 @@ from feed_assets.sources.loading import load_sources
 from feed_assets.sources.spec import Source
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.warehouse.address import warehouse_kind
+from feed_assets.workers.assembly import WORKFLOWS, ProjectWorkflows
+from feed_assets.workflow.flow import Workflow
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
@@ -107,16 +109,18 @@ class Project:
         jobs: Sequence[Any] = (),
         schedules: Sequence[Any] = (),
         resources: Mapping[str, Any] | None = None,
+        workflows: Sequence[Workflow] = (),
         domain: str = "",
     ) -> dg.Definitions:
         """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
-        `notifier`, `mail`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
-        `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
-        one asset reads two kinds, if a daily asset of raw data has other days than from midnight to midnight UTC, if an
-        audited asset has no checks, if two assets publish to one feed, if a trigger cannot work, or if two feeds name
-        the same table of the warehouse; SpecError if a source is polled by no schedule that Dagster takes.
+        `notifier`, `mail`, `warehouse`, `catalog`. `workflows` are run by `feed-assets workflow`. `domain` is a tag of
+        every asset. Add anything else with `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily
+        assets read raw data of one kind, if one asset reads two kinds, if a daily asset of raw data has other days than
+        from midnight to midnight UTC, if an audited asset has no checks, if two assets publish to one feed, if a
+        trigger or a workflow cannot work, or if two feeds name the same table of the warehouse; SpecError if a source
+        is polled by no schedule that Dagster takes.
         """
         # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
         end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
@@ -129,7 +133,8 @@ class Project:
             self.datasets,
             lambda: made.resolve_asset_graph(),  # noqa: PLW0108 - made below
         )
-        given = {**self._resources(), SLOT_MARKS: marks, **(resources or {})}
+        flows = {WORKFLOWS: ProjectWorkflows.of(workflows, asset_checks)} if workflows else {}
+        given = {**self._resources(), SLOT_MARKS: marks, **flows, **(resources or {})}
         raw = [raw_logs(source, self.hours) for source in self.sources]
         reports = [late_data_reports(self.days)] if self.sources else []
         channels = frozenset({"mail", "notifier"} & given.keys())

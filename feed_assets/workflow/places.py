@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from uuid import uuid4
 
+from feed_assets.blackboard.keys import check_key
 from feed_assets.workflow.errors import WorkflowError
 
 ROOT: Final = ".workflow/"
@@ -23,6 +25,11 @@ def check_name(name: str) -> str:
 def root_of(name: str) -> str:
     """The prefix of a workflow's objects."""
     return f"{ROOT}{check_name(name)}/"
+
+
+def new_input(name: str, file: str) -> str:
+    """The key of a file that somebody inserts, unlike any other. Raises InvalidKeyError for a name that cannot be."""
+    return check_key(f"{root_of(name)}input/{uuid4().hex}/{file}")
 
 
 def scratch_of(name: str) -> str:

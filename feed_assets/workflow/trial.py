@@ -83,7 +83,7 @@ def run_here(
     payload: Any,
     tables: Callable[[Blackboard], Tables] | None,
 ) -> Ran:
-    """See `Workflow.run`. A task that fails is not tried again. Raises StageError if the stage is not the workflow's."""
+    """See `Workflow.run`. A task that fails is not tried again. Raises StageError for a stage of another workflow."""
     if flow.stages.get(stage.name) is not stage:
         raise StageError(f"{stage.name} is no stage of {flow.name}.")
     folder = mkdtemp(prefix="feed_assets-")
