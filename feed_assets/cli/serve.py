@@ -142,9 +142,9 @@ def tokens() -> None:
     "scopes",
     required=True,
     multiple=True,
-    metavar="VERB:DATASET",
-    help="What it may do: read, report, expect, mark or start; a dataset, all below a name (raw/*), or *. May be "
-    "repeated.",
+    metavar="VERB:NAME",
+    help="What it may do: read, report, expect, mark or start a dataset; work for or control a workflow. The name is "
+    "one dataset or workflow, all below a name (raw/*), or *. May be repeated.",
 )
 @click.option("--expires", type=Deadline(), help="A time, or a span such as 90d. Default: when it is revoked.")
 def add(name: str, scopes: tuple[str, ...], expires: datetime | None) -> None:
@@ -172,11 +172,13 @@ def _check_grant(scope: str) -> None:
     from feed_assets.datasets.names import name_fault  # noqa: PLC0415 - loaded with the service only
     from feed_assets.dependencies.http.verbs import Verb  # noqa: PLC0415 - as above
     from feed_assets.serving.grants import ALL, Grant  # noqa: PLC0415 - as above
+    from feed_assets.workflow.roles import CONTROL, WORK  # noqa: PLC0415 - as above
 
-    found = Grant.of(scope)
-    if found is None or found.verb not in list(Verb):
+    found, verbs = Grant.of(scope), [*Verb, WORK, CONTROL]
+    if found is None or found.verb not in verbs:
         raise click.BadParameter(
-            f"{scope!r} is no grant: write one of {', '.join(Verb)}, a colon and a dataset, such as 'read:raw/*'.",
+            f"{scope!r} is no grant: write one of {', '.join(verbs)}, a colon and a dataset or a workflow, such as "
+            "'read:raw/*'.",
             param_hint="--grant",
         )
     if found.names != ALL and (fault := name_fault(found.names.removesuffix("/*"), path=True)):

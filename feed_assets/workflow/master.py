@@ -12,8 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.journal.group_commit import GroupCommit
 from feed_assets.workflow.calls import Answer, AnyCall, Lease, Refused, Reply
 from feed_assets.workflow.machine import Machine
@@ -68,11 +69,15 @@ class _Entries:
 
     journal: Journal
     position: int
+    ended: Callable[[Exception], NoReturn]
 
     def settle(self, items: Sequence[tuple[bytes, ...]]) -> Sequence[None]:
         """Make the mutations durable. An error ends the process: what memory has ahead of the journal ends with it."""
         if mutations := [each for item in items for each in item]:
-            self.journal.append(self.position + 1, mutations)
+            try:
+                self.journal.append(self.position + 1, mutations)
+            except FeedAssetsError as error:
+                self.ended(error)
             self.position += len(mutations)
         return [None] * len(items)
 
@@ -82,14 +87,26 @@ class _Entries:
 
 
 class Master:
-    """Answers calls about one workflow, one after the other. All methods belong to one event loop."""
+    """Answers calls about one workflow, one after the other. All methods belong to one event loop.
 
-    def __init__(self, state: State, token: str, epoch: int, journal: Journal, *, wall: Callable[[], float]) -> None:
+    `ended` ends the process when the journal cannot be written any more, so that nobody gets an answer.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        token: str,
+        epoch: int,
+        journal: Journal,
+        *,
+        wall: Callable[[], float],
+        ended: Callable[[Exception], NoReturn],
+    ) -> None:
         self._journal = journal
         self._clock = _Clock()
         self._pending: list[bytes] = []
         self._commit: GroupCommit[tuple[bytes, ...], None] = GroupCommit(
-            _Entries(journal, state.position), size=lambda item: sum(map(len, item)), most=MOST_ENTRY
+            _Entries(journal, state.position, ended), size=lambda item: sum(map(len, item)), most=MOST_ENTRY
         )
         self.machine = Machine(state, token, epoch, self._pending.append, now=self._clock.now, wall=wall)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}

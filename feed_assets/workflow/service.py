@@ -39,12 +39,9 @@ from feed_assets.workflow.calls import (
 )
 from feed_assets.workflow.master import Master
 from feed_assets.workflow.replies import view
+from feed_assets.workflow.roles import CONTROL, WORK
 from feed_assets.workflow.tasks import OWN_GROUPS, Task
 
-WORK: Final = "work"
-"""The verb of workers: sessions, leases and what follows, inserts, reads."""
-CONTROL: Final = "control"
-"""The verb of people: configurations and orders, too."""
 MOST_BODY: Final = 4 * 1024 * 1024
 MOST_HELD: Final = 256 * 1024 * 1024
 MOST_LISTED: Final = 1_000

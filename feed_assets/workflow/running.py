@@ -1,0 +1,84 @@
+"""The process of a task master: a candidate, then the master, until a signal comes or a newer master reigns.
+
+Here: the parts of one process, and their order. Not here: the options of its command (`cli`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from socket import socket
+from typing import NoReturn
+
+from feed_assets.serving.access import Access
+from feed_assets.serving.connections import ConnectionLimits
+from feed_assets.serving.service import Server, application
+from feed_assets.serving.tokens import KnownTokens
+from feed_assets.workflow.errors import StoppedError
+from feed_assets.workflow.master import Master
+from feed_assets.workflow.places import Place
+from feed_assets.workflow.reigns import take_over
+from feed_assets.workflow.service import WorkflowApi
+from feed_assets.workflow.state import State
+
+_log = logging.getLogger(__name__)
+
+
+def run_master(
+    place: Place,
+    listening: socket,
+    url: str,
+    *,
+    tokens: KnownTokens,
+    now: Callable[[], datetime],
+    ready: Callable[[int], None] = lambda _: None,
+    said: Callable[[str], None] = lambda _: None,
+    tls: tuple[str, str] | None = None,
+    failover_after: float | None = None,
+) -> None:
+    """Wait until this process is the master, and answer calls at `url` until SIGTERM or SIGINT.
+
+    `ready` gets the epoch. `said` gets a sentence when something else than usual happens. Raises WorkflowError.
+    """
+    with _stopped_by_signals() as stop:
+        try:
+            reign, state = take_over(
+                place, State.load, address=url, failover_after=failover_after, stop=stop, said=said
+            )
+        except StoppedError:
+            return
+    master = Master(state, place.token, reign.epoch, reign, wall=time.time, ended=_end)
+    api = WorkflowApi(place.name, master, Access(tokens, now))
+    service = api.service()
+    app = application(service)
+    with reign.heart(lost=_end), Server(app, listening, ConnectionLimits(), tls=tls) as server:
+        master.start()
+        ready(reign.epoch)
+        server.run()
+        master.close()
+        reign.resign()
+
+
+def _end(error: Exception) -> NoReturn:
+    """End this process without an answer to anybody: what memory has ahead of the journal ends with it."""
+    _log.critical("This master ends: %s", error)
+    logging.shutdown()
+    os._exit(os.EX_TEMPFAIL)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set while the block runs."""
+    stop = threading.Event()
+    before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
