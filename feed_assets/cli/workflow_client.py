@@ -42,16 +42,16 @@ def chosen_workflow(installation: Installation, name: str | None) -> Workflow:
 
 def place_of(installation: Installation, flow: Workflow, *, create: bool = False) -> Place:
     """Where the workflow is on the storage. Raises WorkflowError if it was never served."""
-    from feed_assets.workflow.places import create_workflow, open_workflow  # noqa: PLC0415 - only if it is used
+    from feed_assets.workflow.places import create_workflow, open_board, open_workflow  # noqa: PLC0415 - if it is used
 
     opened = create_workflow if create else open_workflow
-    return opened(installation.blackboard, flow.name)
+    return opened(open_board(installation.settings.base), flow.name)
 
 
 def client_of(installation: Installation, flow: Workflow, *, patience: float | None = None) -> Client:
     """A client of its master, wherever that is."""
     from feed_assets.workflow.client import PATIENCE_SECONDS, Client  # noqa: PLC0415 - loads the HTTP client
-    from feed_assets.workflow.reigns import newest_address  # noqa: PLC0415 - as above
+    from feed_assets.workflow.epochs import newest_address  # noqa: PLC0415 - as above
 
     place = place_of(installation, flow)
 

@@ -105,7 +105,7 @@ def explain(unit: int, name: str | None, *, as_json: bool) -> None:
 
     It reads the storage, and needs no master. The journal goes back to the last snapshots.
     """
-    from feed_assets.workflow.history import story_of  # noqa: PLC0415 - only this command needs it
+    from feed_assets.workflow.stories import story_of  # noqa: PLC0415 - only this command needs it
 
     installation = load_installation()
     flow = chosen_workflow(installation, name)
@@ -113,9 +113,9 @@ def explain(unit: int, name: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json([each.as_json() for each in found])
         return
-    rows = [(each.position, _clock(each.at), each.epoch, each.what, each.id, each.who) for each in found]
+    rows = [(each.position, _clock(each.at), each.what, each.id or None, each.who[:8] or None) for each in found]
     empty = f"The journal that is kept says nothing of unit {unit}: it may be older than the last snapshots."
-    print_table(["position", "time", "epoch", "what", "id", "who"], rows, empty=empty, keep=["what"])
+    print_table(["position", "time", "what", "id", "session"], rows, empty=empty, keep=["what"])
 
 
 @click.command()
@@ -134,7 +134,7 @@ def insert(
     A VALUE is JSON if it can be, else a text: `feed-assets workflow insert split orders.csv day=2024-05-20`.
     """
     from feed_assets.workflow.calls import Insert  # noqa: PLC0415 - only if it is used
-    from feed_assets.workflow.places import new_input  # noqa: PLC0415 - as above
+    from feed_assets.workflow.scratch import new_input  # noqa: PLC0415 - as above
     from feed_assets.workflow.tasks import NewTask  # noqa: PLC0415 - as above
 
     installation = load_installation()
@@ -197,7 +197,7 @@ def check(name: str | None, *, as_json: bool) -> None:
 
     Exits with 1 if an entry is damaged or missing, or a snapshot is not what the journal says.
     """
-    from feed_assets.workflow.history import check_journal  # noqa: PLC0415 - only this command needs it
+    from feed_assets.workflow.stories import check_journal  # noqa: PLC0415 - only this command needs it
 
     installation = load_installation()
     found = check_journal(place_of(installation, chosen_workflow(installation, name)))

@@ -22,7 +22,8 @@ from feed_assets.blackboard.keys import check_key
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.workflow.calls import TaskView
 from feed_assets.workflow.errors import StageError
-from feed_assets.workflow.places import check_name, scratch_of
+from feed_assets.workflow.places import check_name
+from feed_assets.workflow.scratch import scratch_of
 from feed_assets.workflow.tasks import MOST_DELAY, PRIORITIES, NewBundle, NewTask, encoded_payload
 
 if TYPE_CHECKING:

@@ -5,28 +5,35 @@ Here: the parts of one process, and their order. Not here: the options of its co
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from socket import socket
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from feed_assets.serving.access import Access
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server, application
 from feed_assets.serving.tokens import KnownTokens
-from feed_assets.workflow.errors import StoppedError
+from feed_assets.workflow import snapshots
+from feed_assets.workflow.errors import StoppedError, SupersededError
 from feed_assets.workflow.master import Master
 from feed_assets.workflow.places import Place
 from feed_assets.workflow.reigns import take_over
 from feed_assets.workflow.service import WorkflowApi
+from feed_assets.workflow.snapshots import MUTATIONS, SECONDS
 from feed_assets.workflow.state import State
 
+_LOOK_SECONDS: Final = 1.0
+_LOAD: Final = "feed_assets.workflow.state:load"
 _log = logging.getLogger(__name__)
 
 
@@ -55,14 +62,52 @@ def run_master(
             return
     master = Master(state, place.token, reign.epoch, reign, wall=time.time, ended=_end)
     api = WorkflowApi(place.name, master, Access(tokens, now))
-    service = api.service()
-    app = application(service)
-    with reign.heart(lost=_end), Server(app, listening, ConnectionLimits(), tls=tls) as server:
+    making = SnapshotProcess(place, reign.epoch, state)
+    app = application(api.service(making.follow))
+    with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:
         master.start()
+        reign.heart.tell(lambda newer: _end(SupersededError(f"Epoch {newer} has begun.")))
         ready(reign.epoch)
         server.run()
         master.close()
         reign.resign()
+
+
+@dataclass(slots=True)
+class SnapshotProcess:
+    """Lets a process of its own make a snapshot when one is due, so that the master never stops for it."""
+
+    place: Place
+    epoch: int
+    state: State
+    position: int = field(init=False)
+    since: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.position = self.state.position
+
+    def is_due(self) -> bool:
+        """Whether enough has changed since the last one, or anything for long enough."""
+        changed = self.state.position - self.position
+        return changed >= MUTATIONS or (changed > 0 and time.monotonic() - self.since >= SECONDS)
+
+    async def follow(self) -> None:
+        """Make snapshots until this is cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self.is_due():
+                self.position, self.since = self.state.position, time.monotonic()
+                await self.make()
+
+    async def make(self) -> None:
+        """Make a snapshot, and delete what it makes superfluous. A failure is logged: the next one covers more."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", snapshots.__name__, self.place.board.uri(""), self.place.name, str(self.epoch), _LOAD,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, said = await process.communicate()
+        if process.returncode:
+            _log.error("No snapshot was made: %s", said.decode(errors="replace").strip())
 
 
 def _end(error: Exception) -> NoReturn:

@@ -7,7 +7,7 @@ durable (`master`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -116,8 +116,8 @@ class WorkflowApi:
         self._held = HeldBytes(MOST_HELD)
         self._batch = msgspec.json.Decoder(list[AnyCall])
 
-    def service(self) -> Service:
-        """The service."""
+    def service(self, *tasks: Callable[[], Awaitable[None]]) -> Service:
+        """The service; each of `tasks` runs as long as it does."""
 
         def ready() -> Readiness:
             """Whether calls are answered: not while the store has not said if it has the last entry."""
@@ -126,7 +126,7 @@ class WorkflowApi:
 
         summary = "Tasks that flow through stages, each committed exactly once."
         api = Api(f"feed_assets workflow {self.name}", summary, self.operations())
-        return Service(api, ready, self._figures, [self.master.turn])
+        return Service(api, ready, self._figures, [self.master.turn, *tasks])
 
     def operations(self) -> list[Operation]:
         """What the API does."""

@@ -250,3 +250,7 @@ class State:
 def is_ordered(state: State, what: str, group: str) -> bool:
     """Whether a person has paused or interdicted a group, or all of them."""
     return f"{what}:{group}" in state.controls or f"{what}:all" in state.controls
+
+
+load = State.load
+"""How other processes read a dump (`snapshots`)."""
