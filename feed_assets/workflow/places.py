@@ -97,7 +97,7 @@ def open_workflow(board: Blackboard, name: str) -> Place:
     except NotFoundError:
         raise NoWorkflowError(
             f"There is no workflow {name!r} at {board.uri('')}: {board.uri(key)} is missing. Correct the name or the "
-            f"base, or create it with `feed-assets workflow create {name}`."
+            "base, or begin it with `feed-assets workflow serve`."
         ) from None
     try:
         found = json.loads(data)
