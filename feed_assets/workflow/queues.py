@@ -1,55 +1,110 @@
 """Which tasks may be leased now, in order, and which leases are over: what a failover forgets.
 
 Here: delays and leases counted on the master's own clock, queues of waiting tasks, and the budget of retries. A new
-master counts all of them anew. Not here: what is remembered (`state`), and what a call does with it (`calls`).
+master counts all of them anew. Not here: what is remembered (`state`), and what a call does with it (`machine`).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from feed_assets.workflow.state import State
 from feed_assets.workflow.tasks import OWN_GROUPS, Task
 
-RETRIES: Final = 0.1
-"""The share of a type's leases that may be retries."""
+FIRST_TRIES_A_RETRY: Final = 10
+"""A type has one retry for so many first tries: then its leases are at most 1.1 times its units."""
 RETRIES_AT_LEAST: Final = 10
 """How many retries a type may have in any case in BUDGET_SECONDS: a quiet type has few leases to take a share of."""
-BUDGET_SECONDS: Final = 600.0
-
-
-class Ready(NamedTuple):
-    """A place in a queue: the order of a task that could start when it was put there."""
-
-    since: float
-    id: int
+BUDGET_SECONDS: Final = 600
 
 
 @dataclass(slots=True)
 class RetryBudget:
-    """The leases of a type in the last BUDGET_SECONDS, and how many of them were retries."""
+    """How many leases of a type were first tries and how many retries, in the last BUDGET_SECONDS."""
 
-    _leases: deque[tuple[float, bool]] = field(default_factory=deque)
+    _seconds: deque[list[int]] = field(default_factory=deque)
+    """For each second with leases: the second, the first tries, the retries."""
+    _first_tries: int = 0
     _retries: int = 0
 
     def note(self, now: float, *, is_retry: bool) -> None:
         """Count a lease."""
-        self._leases.append((now, is_retry))
+        if not self._seconds or self._seconds[-1][0] != int(now):
+            self._seconds.append([int(now), 0, 0])
+        self._seconds[-1][1 + is_retry] += 1
+        self._first_tries += not is_retry
         self._retries += is_retry
 
     def left(self, now: float) -> int:
         """How many retries may be leased now."""
-        while self._leases and self._leases[0][0] <= now - BUDGET_SECONDS:
-            self._retries -= self._leases.popleft()[1]
-        return max(RETRIES_AT_LEAST, int(len(self._leases) * RETRIES)) - self._retries
+        while self._seconds and self._seconds[0][0] <= now - BUDGET_SECONDS:
+            _, first_tries, retries = self._seconds.popleft()
+            self._first_tries -= first_tries
+            self._retries -= retries
+        return max(RETRIES_AT_LEAST, self._first_tries // FIRST_TRIES_A_RETRY) - self._retries
+
+
+class Deadlines:
+    """When something is due for each of some tasks."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] = {}
+        self._heap: list[tuple[float, int]] = []
+        """Has the deadlines of `_at`, and some that were taken back."""
+
+    def __contains__(self, task_id: int) -> bool:
+        return task_id in self._at
+
+    def set(self, task_id: int, at: float) -> None:
+        """Set the deadline of a task that has none."""
+        self._at[task_id] = at
+        heapq.heappush(self._heap, (at, task_id))
+
+    def take_back(self, task_id: int) -> bool:
+        """Forget the deadline of a task, and say whether it had one."""
+        if self._at.pop(task_id, None) is None:
+            return False
+        if len(self._heap) > 2 * len(self._at) + 1_000:  # else leases of an hour would stay for an hour
+            self._heap = [(at, each) for each, at in self._at.items()]
+            heapq.heapify(self._heap)
+        return True
+
+    def left(self, task_id: int, now: float) -> float:
+        """The seconds until a task is due; 0 if it has no deadline."""
+        return max(self._at.get(task_id, now) - now, 0.0)
+
+    def due(self, now: float) -> list[int]:
+        """The tasks that are due, soonest first. They have no deadline any more."""
+        found = []
+        while self._heap and self._heap[0][0] <= now:
+            at, task_id = heapq.heappop(self._heap)
+            if self._at.get(task_id) == at:
+                del self._at[task_id]
+                found.append(task_id)
+        return found
+
+
+class Place(NamedTuple):
+    """A task in a queue; for a bundle, the member that is last in order."""
+
+    order: float
+    id: int
+
+
+class Line(NamedTuple):
+    """Tasks of a type that wait in one queue."""
+
+    group: str
+    is_retry: bool
+    priority: int
 
 
 class Queues:
-    """The waiting tasks of a state that may start, by type and group; and the ends of leases.
+    """The waiting tasks of a state that may start, by type; and the ends of leases.
 
     `now` is monotonic, in seconds, on a clock that stands still while the master does. Call `follow` after each
     mutation.
@@ -57,41 +112,53 @@ class Queues:
 
     def __init__(self, state: State, now: float) -> None:
         self._state = state
-        self._ready: dict[str, dict[tuple[str, bool], list[Ready]]] = {}
-        """The queues of each type: one for each group, and one for its retries."""
-        self._delayed: list[tuple[float, int]] = []
-        self._ends: list[tuple[float, int]] = []
+        self._lines: dict[str, dict[Line, list[Place]]] = {}
+        """The queues of each type. A place stays until it comes to the head, also if its task is gone."""
+        self._starts = Deadlines()
+        """Of the tasks with a delay."""
+        self._delayed: Counter[tuple[str, str]] = Counter()
+        """How many members of each bundle have a delay."""
+        self._ends = Deadlines()
+        """Of the leases."""
         self._budgets: dict[str, RetryBudget] = {}
-        self._starts: dict[int, float] = {}
-        """When each task with a delay may start."""
-        for task in state.tasks.values():
-            self._see(task, now)
+        self.follow((), state.tasks.values(), now)
 
     def follow(self, gone: Iterable[Task], new: Iterable[Task], now: float) -> None:
         """See what a mutation has changed."""
+        startable = []
         for task in gone:
-            self._starts.pop(task.id, None)
-            if task.key and (waiting := self._state.waiting_keys.get((task.group, task.key))):
-                self._put(self._state.tasks[waiting])
+            if task.holder:
+                self._ends.take_back(task.id)
+                if task.key and (waiting := self._state.waiting_keys.get((task.group, task.key))):
+                    startable.append(self._state.tasks[waiting])
+            elif self._starts.take_back(task.id):
+                self._count_delayed(task, -1)
         for task in new:
-            self._see(task, now)
+            if task.dead or task.group in OWN_GROUPS:
+                continue
+            if task.holder:
+                self._ends.set(task.id, now + task.seconds)
+                continue
+            if task.delay:
+                self._starts.set(task.id, now + task.delay)
+                self._count_delayed(task, 1)
+            startable.append(task)
+        self._put(startable)
 
     def over(self, now: float) -> list[Task]:
-        """The tasks whose leases have ended."""
-        return [task for task in self._due(self._ends, now) if task.holder]
+        """The tasks whose leases have ended, once."""
+        return [self._state.tasks[each] for each in self._ends.due(now)]
 
-    def next_change(self) -> float | None:
-        """When a lease or a delay ends next; None without any."""
-        return min((heap[0][0] for heap in (self._ends, self._delayed) if heap), default=None)
+    def wake(self, now: float) -> None:
+        """Let tasks start whose delay is over."""
+        if tasks := [self._state.tasks[each] for each in self._starts.due(now)]:
+            for task in tasks:
+                self._count_delayed(task, -1)
+            self._put(tasks)
 
-    def wake(self, now: float) -> set[str]:
-        """Let tasks start whose delay is over; returns their types."""
-        types = set()
-        for task in self._due(self._delayed, now):
-            self._starts.pop(task.id, None)
-            self._put(task)
-            types.add(task.type)
-        return types
+    def delay_left(self, task: Task, now: float) -> float:
+        """The seconds until a waiting task may start."""
+        return self._starts.left(task.id, now)
 
     def take(self, kind: str, most: int, now: float, *, is_open: Callable[[str], bool]) -> list[Task]:
         """Take the next tasks of a type out of their queues, at most so many, and whole bundles. Lease them.
@@ -99,75 +166,91 @@ class Queues:
         `is_open` says of a group whether its tasks may be leased. A bundle counts as one retry, and is given also if it
         alone has more than `most` tasks.
         """
-        budget = self._budget(kind)
-        retries = budget.left(now)
+        budget = self._budgets.setdefault(kind, RetryBudget())
+        lines = {line: queue for line, queue in self._lines.get(kind, {}).items() if is_open(line.group)}
         found: dict[int, Task] = {}
+        retries = budget.left(now)
         while len(found) < most:
-            queues = [
-                queue
-                for (group, is_retry), queue in self._ready.get(kind, {}).items()
-                if queue and (retries > 0 or not is_retry) and is_open(group)
+            heads = [
+                (queue[0], line)
+                for line, queue in lines.items()
+                if (retries > 0 or not line.is_retry) and self._has_head(queue, found)
             ]
-            if not queues:
+            if not heads:
                 break
-            queue = min(queues, key=lambda each: each[0])
-            place = heapq.heappop(queue)
-            tasks = self._startable(place)
-            if tasks is None or tasks[0].id in found:
-                continue
+            place, line = min(heads)
+            tasks = list(self._state.members(self._state.tasks[place.id]))
             if found and len(found) + len(tasks) > most:
-                heapq.heappush(queue, place)
                 break
-            is_retry = any(each.attempt for each in tasks)
-            retries -= is_retry
-            budget.note(now, is_retry=is_retry)
+            heapq.heappop(lines[line])
+            retries -= line.is_retry
+            budget.note(now, is_retry=line.is_retry)
             found.update((each.id, each) for each in tasks)
         return list(found.values())
 
+    def can_take(self, kind: str, now: float, *, is_open: Callable[[str], bool]) -> bool:
+        """Whether `take` would find a task."""
+        budget = self._budgets.get(kind)
+        may_retry = budget is None or budget.left(now) > 0
+        return any(
+            (may_retry or not line.is_retry) and self._has_head(queue) and is_open(line.group)
+            for line, queue in self._lines.get(kind, {}).items()
+        )
+
     def has_ready(self, kind: str) -> bool:
-        """Whether some task of a type may be there to lease."""
-        return any(self._ready.get(kind, {}).values())
+        """Whether a task of a type could be leased, if its group is open and its retries are not used up."""
+        return bool(self.groups(kind))
+
+    def groups(self, kind: str) -> set[str]:
+        """The groups that have tasks of a type which could be leased."""
+        return {line.group for line, queue in self._lines.get(kind, {}).items() if self._has_head(queue)}
 
     def oldest(self) -> dict[str, float]:
         """For each group, since when (seconds since 1970) its oldest task could have started."""
         found: dict[str, float] = {}
-        for task in self._state.tasks.values():
-            if task.status == "waiting" and task.group not in OWN_GROUPS:
-                found[task.group] = min(found.get(task.group, task.since), task.since)
+        for lines in self._lines.values():
+            for line, queue in lines.items():
+                if self._has_head(queue):
+                    since = self._state.tasks[queue[0].id].since
+                    found[line.group] = min(found.get(line.group, since), since)
         return found
 
-    def _see(self, task: Task, now: float) -> None:
-        if task.group in OWN_GROUPS or task.dead:
-            return
-        if task.holder:
-            heapq.heappush(self._ends, (now + task.seconds, task.id))
-        elif task.delay:
-            self._starts[task.id] = now + task.delay
-            heapq.heappush(self._delayed, (now + task.delay, task.id))
-        else:
-            self._put(task)
+    def _put(self, tasks: Iterable[Task]) -> None:
+        """Queue those of the tasks that may start."""
+        bundles = set()
+        for task in tasks:
+            if not self._may_start(task):
+                continue
+            if task.bundle is None:
+                self._queue(task, is_retry=task.attempt > 0)
+            elif (task.group, task.bundle.name) not in bundles:
+                bundles.add((task.group, task.bundle.name))
+                members = list(self._state.members(task))
+                self._queue(max(members, key=lambda each: each.order), is_retry=any(each.attempt for each in members))
 
-    def _due(self, heap: list[tuple[float, int]], now: float) -> Iterator[Task]:
-        while heap and heap[0][0] <= now:
-            _, task_id = heapq.heappop(heap)
-            if (task := self._state.tasks.get(task_id)) is not None:
-                yield task
+    def _count_delayed(self, task: Task, step: int) -> None:
+        if task.bundle is not None:
+            bundle = task.group, task.bundle.name
+            self._delayed[bundle] += step
+            if not self._delayed[bundle]:
+                del self._delayed[bundle]
 
-    def _put(self, task: Task) -> None:
-        tasks = self._startable(Ready(*task.order))
-        if tasks is not None:
-            key = task.group, any(each.attempt for each in tasks)
-            heapq.heappush(self._ready.setdefault(task.type, {}).setdefault(key, []), Ready(*task.order))
+    def _queue(self, task: Task, *, is_retry: bool) -> None:
+        line = Line(task.group, is_retry, task.priority)
+        heapq.heappush(self._lines.setdefault(task.type, {}).setdefault(line, []), Place(*task.order))
 
-    def _startable(self, place: Ready) -> list[Task] | None:
-        """The task of a place, with its bundle; None if it may not start, or not any more."""
-        task = self._state.tasks.get(place.id)
-        if task is None or not self._state.is_whole(task):
-            return None
-        if task.key and (task.group, task.key) in self._state.leased_keys:
-            return None
-        tasks = list(self._state.members(task))
-        return None if any(each.id in self._starts for each in tasks) else tasks
+    def _has_head(self, queue: list[Place], taken: Container[int] = ()) -> bool:
+        """Whether a queue has a task at its head that may start, once all others there are dropped."""
+        while queue:
+            task = self._state.tasks.get(queue[0].id)
+            if task is not None and task.id not in taken and self._may_start(task):
+                return True
+            heapq.heappop(queue)
+        return False
 
-    def _budget(self, kind: str) -> RetryBudget:
-        return self._budgets.setdefault(kind, RetryBudget())
+    def _may_start(self, task: Task) -> bool:
+        if task.bundle is not None:
+            return self._state.is_whole(task) and not self._delayed[task.group, task.bundle.name]
+        if task.holder or task.dead or task.id in self._starts:
+            return False
+        return not (task.key and (task.group, task.key) in self._state.leased_keys)

@@ -1,13 +1,14 @@
 """The memory of a workflow: all its tasks and sessions, changed by mutations alone.
 
 Here: applying mutations, the indexes that decisions need, and the state as bytes. It has no clock, and two states that
-applied the same mutations are equal, byte for byte. Not here: which mutation follows from a call (`calls`), and what a
-failover forgets (`queues`).
+applied the same mutations are equal, byte for byte. Not here: which mutation follows from a call (`machine`), and what
+a failover forgets (`queues`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -55,13 +56,25 @@ class Session:
     leases: int = 0
 
 
+@dataclass(slots=True)
+class Members:
+    """The tasks of a bundle that are there, and how many of them wait."""
+
+    ids: set[int] = field(default_factory=set)
+    waiting: int = 0
+
+
+Name = tuple[str, str]
+"""The name of a key or a bundle: it belongs to a group."""
+
+
 class _Dump(msgspec.Struct, array_like=True):
     format: int
     position: int
     next_id: int
     sessions: list[tuple[str, int, list[tuple[int, bytes, bytes]]]]
     edges: list[tuple[str, str]]
-    closed: list[tuple[str, str, int]]
+    closed: list[tuple[str, str, list[int]]]
     tasks: list[Task]
 
 
@@ -77,35 +90,38 @@ class State:
         self.sessions: dict[str, Session] = {}
         self.configurations: dict[str, Task] = {}
         self.controls: dict[str, Task] = {}
-        self.waiting_keys: dict[tuple[str, str], int] = {}
-        self.leased_keys: dict[tuple[str, str], int] = {}
-        self.bundles: dict[tuple[str, str], set[int]] = {}
+        self.waiting_keys: dict[Name, int] = {}
+        self.leased_keys: dict[Name, int] = {}
+        self.bundles: dict[Name, Members] = {}
         self.gathering: Counter[str] = Counter()
-        """How many tasks of each group wait for the rest of their bundle."""
-        self.closed: dict[tuple[str, str], int] = {}
-        """The bundles that were consumed, with their origin: until nothing of it is left, no other has the name."""
-        self._closed_of: dict[int, set[tuple[str, str]]] = {}
+        """How many waiting tasks of each group cannot start, because others of their bundle do not wait."""
+        self.closed: dict[Name, set[int]] = {}
+        """The bundles that were consumed, with their origins: no other has the name until nothing of these is left."""
         self.counts: dict[str, Counter[Status]] = {}
-        """How many tasks each group has."""
+        """How many tasks each group has; none of its own groups."""
         self.edges: set[tuple[str, str]] = set()
-        """From which types tasks of which groups were made."""
+        """From which groups tasks of which groups were made."""
+        self._closed_of: dict[int, set[Name]] = {}
         self._descendants: Counter[int] = Counter()
+        """How many tasks each origin has, itself left out."""
 
     @classmethod
     def load(cls, dump: bytes | None) -> Self:
-        """The state of a dump, or the empty state."""
+        """The state of a dump, or the empty state. Raises ValueError if another version of the program made it."""
         state = cls()
         if dump is None:
             return state
         found = msgspec.msgpack.decode(dump, type=_Dump)
+        if found.format != FORMAT:
+            raise ValueError(f"The state has format {found.format}; this program knows {FORMAT} only: use its version.")
         state.position, state.next_id = found.position, found.next_id
         for name, highest, answers in found.sessions:
             state.sessions[name] = Session(highest, {seq: (digest, answer) for seq, digest, answer in answers})
         state.edges = set(found.edges)
         for task in found.tasks:
             state._add(task)
-        for group, name, origin in found.closed:
-            state._close((group, name), origin)
+        for group, name, origins in found.closed:
+            state._close((group, name), set(origins))
         return state
 
     def dump(self) -> bytes:
@@ -115,7 +131,7 @@ class State:
             for name, each in sorted(self.sessions.items())
         ]
         tasks = [self.tasks[each] for each in sorted(self.tasks)]
-        closed = sorted((*key, origin) for key, origin in self.closed.items())
+        closed = sorted((*bundle, sorted(origins)) for bundle, origins in self.closed.items())
         return _encoder.encode(_Dump(FORMAT, self.position, self.next_id, sessions, sorted(self.edges), closed, tasks))
 
     def digest(self) -> str:
@@ -133,7 +149,8 @@ class State:
             self._add(task)
         if mutation.new:
             self.next_id = max(self.next_id, mutation.new[-1].id + 1)
-        self._learn(gone, mutation.new)
+        if consumed := [each for each in gone if each.unit not in self.units]:
+            self._consume(consumed, mutation.new)
         if mutation.session:
             self._note(mutation)
         self.position += 1
@@ -149,15 +166,14 @@ class State:
         if task.bundle is None:
             yield task
         else:
-            for each in sorted(self.bundles[task.group, task.bundle.name]):
+            for each in sorted(self.bundles[task.group, task.bundle.name].ids):
                 yield self.tasks[each]
 
     def is_whole(self, task: Task) -> bool:
         """Whether all tasks of its bundle are there and wait, or the task itself waits."""
         if task.bundle is None:
             return task.status == "waiting"
-        members = self.bundles.get((task.group, task.bundle.name), ())
-        return len(members) == task.bundle.size and all(self.tasks[each].status == "waiting" for each in members)
+        return self.bundles[task.group, task.bundle.name].waiting == task.bundle.size
 
     def count(self, group: str, status: Status) -> int:
         """How many tasks of a group wait, are leased, or have failed too often."""
@@ -168,72 +184,83 @@ class State:
         self.tasks[task.id] = task
         self.units[task.unit] = task.id
         if task.group in OWN_GROUPS:
-            (self.configurations if task.group == CONFIGURATION else self.controls)[task.key] = task
+            self._own(task)[task.key] = task
             return
-        if task.origin != task.unit:
-            self._descendants[task.origin] += 1
-        self.counts.setdefault(task.group, Counter())[task.status] += 1
-        if task.holder and task.holder in self.sessions:
-            self.sessions[task.holder].leases += 1
+        self._count(task, 1)
         if task.key and not task.dead:
-            (self.leased_keys if task.holder else self.waiting_keys)[task.group, task.key] = task.id
+            self._keys(task)[task.group, task.key] = task.id
         if task.bundle is not None:
-            members = self.bundles.setdefault((task.group, task.bundle.name), set())
-            self._count_gathering(task, members, -1)
-            members.add(task.id)
-            self._count_gathering(task, members, 1)
+            members = self.bundles.setdefault((task.group, task.bundle.name), Members())
+            members.ids.add(task.id)
+            self._count_waiting(task, members, task.bundle.size, 1)
 
     def _remove(self, task_id: int) -> Task:
         task = self.tasks.pop(task_id)
-        if self.units.get(task.unit) == task_id:
-            del self.units[task.unit]
+        del self.units[task.unit]
         if task.group in OWN_GROUPS:
-            kept = self.configurations if task.group == CONFIGURATION else self.controls
-            if kept.get(task.key) is task:
-                del kept[task.key]
+            del self._own(task)[task.key]
             return task
-        if task.origin != task.unit:
-            self._descendants[task.origin] -= 1
-            if not self._descendants[task.origin]:
-                del self._descendants[task.origin]
-        self.counts[task.group][task.status] -= 1
-        if task.holder in self.sessions:
-            self.sessions[task.holder].leases -= 1
+        self._count(task, -1)
         if task.key and not task.dead:
-            kept_keys = self.leased_keys if task.holder else self.waiting_keys
-            if kept_keys.get((task.group, task.key)) == task_id:
-                del kept_keys[task.group, task.key]
+            del self._keys(task)[task.group, task.key]
         if task.bundle is not None:
             members = self.bundles[task.group, task.bundle.name]
-            self._count_gathering(task, members, -1)
-            members.discard(task_id)
-            self._count_gathering(task, members, 1)
+            members.ids.remove(task_id)
+            self._count_waiting(task, members, task.bundle.size, -1)
         return task
 
-    def _count_gathering(self, task: Task, members: set[int], sign: int) -> None:
-        if task.bundle is not None and len(members) < task.bundle.size:
-            self.gathering[task.group] += sign * len(members)
+    def _own(self, task: Task) -> dict[str, Task]:
+        return self.configurations if task.group == CONFIGURATION else self.controls
 
-    def _learn(self, gone: list[Task], new: tuple[Task, ...]) -> None:
-        """What follows from units that are made of others: who feeds which group, and which bundles are consumed."""
-        for task in new:
-            if task.unit == task.id and task.group not in OWN_GROUPS:
-                self.edges.update((each.type, task.group) for each in gone if each.group not in OWN_GROUPS)
-        for task in gone:
+    def _keys(self, task: Task) -> dict[Name, int]:
+        return self.leased_keys if task.holder else self.waiting_keys
+
+    def _count(self, task: Task, step: int) -> None:
+        counts, status = self.counts.setdefault(task.group, Counter()), task.status
+        counts[status] += step
+        if not counts[status]:
+            del counts[status]
+            if not counts:
+                del self.counts[task.group]
+        if task.origin != task.unit:
+            self._descendants[task.origin] += step
+            if not self._descendants[task.origin]:
+                del self._descendants[task.origin]
+        if task.holder:
+            self.sessions[task.holder].leases += step
+
+    def _count_waiting(self, task: Task, members: Members, size: int, step: int) -> None:
+        if task.status != "waiting":
+            return
+        before, after = members.waiting, members.waiting + step
+        self.gathering[task.group] += (after if after < size else 0) - (before if before < size else 0)
+        members.waiting = after
+
+    def _consume(self, consumed: list[Task], new: tuple[Task, ...]) -> None:
+        """Learn from units that have ended, and what was made of them: who feeds which group, which bundles are closed.
+
+        A unit also ends if a person drops it, or another task with its key does its work.
+        """
+        sources = {each.group for each in consumed if each.holder}
+        targets = {each.group for each in new if each.unit == each.id}
+        self.edges.update(itertools.product(sources - OWN_GROUPS, targets - OWN_GROUPS))
+        for task in consumed:
             if task.bundle is not None:
-                key = task.group, task.bundle.name
-                if not self.bundles.get(key, {0}):
-                    del self.bundles[key]
-                    origins = [each.origin for each in gone if each.bundle == task.bundle and each.group == task.group]
-                    self._close(key, min(origins))
-        for task in gone:
-            if task.origin not in self._descendants and task.origin not in self.units:
-                for key in self._closed_of.pop(task.origin, ()):
-                    del self.closed[key]
+                bundle = task.group, task.bundle.name
+                self._close(bundle, {task.origin})
+                if bundle in self.bundles and not self.bundles[bundle].ids:
+                    del self.bundles[bundle]
+        for origin in {each.origin for each in consumed}:
+            if origin not in self._descendants and origin not in self.units:
+                for bundle in self._closed_of.pop(origin, ()):
+                    self.closed[bundle].remove(origin)
+                    if not self.closed[bundle]:
+                        del self.closed[bundle]
 
-    def _close(self, bundle: tuple[str, str], origin: int) -> None:
-        self.closed[bundle] = origin
-        self._closed_of.setdefault(origin, set()).add(bundle)
+    def _close(self, bundle: Name, origins: set[int]) -> None:
+        self.closed.setdefault(bundle, set()).update(origins)
+        for origin in origins:
+            self._closed_of.setdefault(origin, set()).add(bundle)
 
     def _note(self, mutation: Mutation) -> None:
         if mutation.seq == ENDED:
@@ -245,11 +272,6 @@ class State:
             session.highest = max(session.highest, mutation.seq)
             for each in [seq for seq in session.answers if seq <= session.highest - WINDOW]:
                 del session.answers[each]
-
-
-def is_ordered(state: State, what: str, group: str) -> bool:
-    """Whether a person has paused or interdicted a group, or all of them."""
-    return f"{what}:{group}" in state.controls or f"{what}:all" in state.controls
 
 
 load = State.load

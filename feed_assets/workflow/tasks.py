@@ -6,9 +6,16 @@ Here: what a task is, what clients send to make one, and how large it may be. No
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+
+from feed_assets.blackboard.keys import check_key, check_prefix
+from feed_assets.blackboard.port import InvalidKeyError
+from feed_assets.datasets.names import name_fault
 
 CONFIGURATION: Final = "configuration"
 """The group of configuration tasks: one for each type, which is its key."""
@@ -16,6 +23,8 @@ CONTROL: Final = "control"
 """The group of what a person has ordered, such as `pause:split`, which is the key."""
 OWN_GROUPS: Final = frozenset({CONFIGURATION, CONTROL})
 """No worker leases these tasks."""
+ALL: Final = "all"
+"""What an order names for all groups; so no group is called that."""
 
 MOST_PAYLOAD: Final = 4 * 1024
 MOST_TASK: Final = 64 * 1024
@@ -27,6 +36,11 @@ MOST_DELAY: Final = 600.0
 PRIORITIES: Final = range(10)
 ADVANTAGE: Final = 600.0
 """Seconds by which a step of priority lets a task start earlier than others."""
+
+ATTEMPTS: Final = 5
+"""How often a task is tried before it is dead."""
+MOST_WAITING: Final = 100_000
+"""How many tasks of a group may wait before it counts as full."""
 
 Status = Literal["waiting", "leased", "dead"]
 
@@ -105,35 +119,106 @@ class NewTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     delay: float = 0.0
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """What the configuration of a type tells the workflow. The rest of its payload is the worker's business.
+
+    `digest` is that of the worker's code and parameters. A group of the type's name is full with `most` waiting tasks.
+    A task that failed `attempts` times is dead.
+    """
+
+    digest: str = ""
+    most: Annotated[int, msgspec.Meta(ge=1)] = MOST_WAITING
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = ATTEMPTS
+
+
+settings_of = lru_cache(maxsize=1024)(msgspec.json.Decoder(Settings).decode)
+"""The settings in the payload of a configuration. Raises msgspec.ValidationError."""
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+class Fault(NamedTuple):
+    """Why a client's task cannot be one."""
+
+    code: Literal["Invalid", "TooLarge"]
+    message: str
+
+
+class PayloadError(ValueError):
+    """A payload that JSON cannot express."""
+
+
 def encoded_payload(payload: Any) -> bytes:
-    """A payload as JSON; equal payloads give equal bytes."""
-    return _encode(payload)
+    """A payload as JSON; equal payloads give equal bytes. Raises PayloadError."""
+    try:
+        encoded = _encode(payload)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PayloadError(f"the payload is no JSON: {error}") from error
+    if b"null" in encoded and _has_no_number(payload):
+        raise PayloadError("the payload is no JSON: it has a number that is infinite, or none (NaN)")
+    return encoded
 
 
-def fault_of(task: NewTask, payload: bytes) -> str | None:
+def fault_of(task: NewTask, payload: bytes) -> Fault | None:
     """Why a client's task cannot be one; None if it can. `payload` is its payload as JSON."""
+    return next(_faults(task, payload), None)
+
+
+def name_problem(name: str) -> str | None:
+    """Why this cannot be the name of a type or a group, which are segments of keys; None if it can."""
+    return name_fault(name, path=False) if len(name) <= MOST_NAME else f"it has more than {MOST_NAME} characters"
+
+
+_known_name_problem = lru_cache(maxsize=1024)(name_problem)
+
+
+def _faults(task: NewTask, payload: bytes) -> Iterator[Fault]:
+    yield from _faults_of_names(task)
+    yield from _faults_of_sizes(task, payload)
+    if task.priority not in PRIORITIES:
+        yield Fault("Invalid", f"priority {task.priority}: it is 0 to {PRIORITIES[-1]}")
+    if not 0 <= task.delay <= MOST_DELAY:
+        yield Fault("Invalid", f"delay {task.delay:g}: it is 0 to {MOST_DELAY:g} seconds")
+    if task.key and task.files:
+        yield Fault("Invalid", "a task with a key has no files: its worker lists its input after the lease")
+    if task.key and task.bundle:
+        yield Fault("Invalid", "a task with a key is in no bundle")
+    if task.bundle and not 1 <= task.bundle.size <= MOST_TASKS:
+        yield Fault("Invalid", f"the size of the bundle is {task.bundle.size:,}: it is 1 to {MOST_TASKS:,}")
+
+
+def _faults_of_names(task: NewTask) -> Iterator[Fault]:
     group = task.group or task.type
-    names = {"type": task.type, "group": group, "key": task.key, "bundle": task.bundle.name if task.bundle else ""}
-    for field, name in names.items():
+    if not task.type:
+        yield Fault("Invalid", "the type is missing: name the stage that does the work")
+    if group in OWN_GROUPS or group == ALL:
+        yield Fault("Invalid", f"the group {group} belongs to the workflow itself")
+    for field, name in (("type", task.type), ("group", group)):
+        if problem := _known_name_problem(name):
+            yield Fault("Invalid", f"{field} {name[:50]!r}: {problem}")
+    for field, name in (("key", task.key), ("bundle", task.bundle.name if task.bundle else "")):
         if len(name) > MOST_NAME or not name.isprintable():
-            return f"{field} {name[:50]!r}: a name has at most {MOST_NAME} printable characters"
-    size = len(payload) + sum(map(len, task.files))
-    faults = (
-        (not task.type, "the type is missing: name the stage that does the work"),
-        (group in OWN_GROUPS, f"the group {group} belongs to the workflow itself"),
-        (len(payload) > MOST_PAYLOAD, f"the payload has {len(payload):,} bytes, at most {MOST_PAYLOAD:,}: use files"),
-        (size > MOST_TASK, f"payload and names of files have {size:,} bytes, at most {MOST_TASK:,}: name a folder"),
-        (task.priority not in PRIORITIES, f"priority {task.priority}: it is 0 to {PRIORITIES[-1]}"),
-        (not 0 <= task.delay <= MOST_DELAY, f"delay {task.delay:g}: it is 0 to {MOST_DELAY:g} seconds"),
-        (bool(task.key and task.files), "a task with a key has no files: its worker lists its input after the lease"),
-        (bool(task.key and task.bundle), "a task with a key is in no bundle"),
-        (bool(task.bundle) and not task.bundle.name, "the bundle has no name"),  # type: ignore[union-attr] # short-cut
-        (
-            task.bundle is not None and not 1 <= task.bundle.size <= MOST_TASKS,
-            f"the size of the bundle is 1 to {MOST_TASKS:,}",
-        ),
-    )
-    return next((what for wrong, what in faults if wrong), None)
+            yield Fault("Invalid", f"{field} {name[:50]!r}: a name has at most {MOST_NAME} printable characters")
+    if task.bundle and not task.bundle.name:
+        yield Fault("Invalid", "the bundle has no name")
+    for name in task.files:
+        try:
+            (check_prefix if name.endswith("/") else check_key)(name)
+        except InvalidKeyError as error:
+            yield Fault("Invalid", f"files: {str(error).removesuffix('.')}")
+
+
+def _faults_of_sizes(task: NewTask, payload: bytes) -> Iterator[Fault]:
+    if len(payload) > MOST_PAYLOAD:
+        yield Fault("TooLarge", f"the payload has {len(payload):,} bytes, at most {MOST_PAYLOAD:,}: use files")
+    if (size := len(payload) + sum(map(len, task.files))) > MOST_TASK:
+        yield Fault("TooLarge", f"payload and names of files have {size:,} bytes, at most {MOST_TASK:,}: name a folder")
+
+
+def _has_no_number(payload: Any) -> bool:
+    """Whether a float in a payload is infinite or none: the encoder writes `null` for it."""
+    if isinstance(payload, float):
+        return not math.isfinite(payload)
+    if isinstance(payload, dict):
+        return any(map(_has_no_number, payload.values()))
+    return isinstance(payload, list | tuple) and any(map(_has_no_number, payload))
