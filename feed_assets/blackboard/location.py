@@ -19,6 +19,7 @@ from feed_assets.blackboard.port import Blackboard, BlackboardError, InvalidKeyE
 from feed_assets.errors import BAD_ARGUMENT
 
 if TYPE_CHECKING:
+    from botocore.config import Config
     from types_boto3_s3 import S3Client
 
 
@@ -137,12 +138,24 @@ def _bucket(bucket: str, prefix: str, client_factory: Callable[[], S3Client] | N
     return S3Blackboard(client, bucket, prefix)
 
 
-def _client_of_the_environment() -> S3Client:
+def impatient_s3_client() -> S3Client:
+    """A client by the usual environment whose requests end after seconds, and that repeats none.
+
+    For a writer that repeats its requests itself. Raises UnavailableError.
+    """
+    from botocore.config import Config  # noqa: PLC0415 - loaded only for a bucket
+
+    return _client_of_the_environment(
+        Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
+    )
+
+
+def _client_of_the_environment(config: Config | None = None) -> S3Client:
     import boto3  # noqa: PLC0415 - loaded only for a bucket
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - loaded only for a bucket
 
     try:
-        return boto3.client("s3")
+        return boto3.client("s3", config=config)
     except (BotoCoreError, ValueError) as error:
         # Not chained: the error may quote a URL with credentials.
         raise UnavailableError(

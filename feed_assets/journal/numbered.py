@@ -47,7 +47,7 @@ class NumberedEntries:
         One PUT; a GET if the number is taken. Raises FencedError, and UndecidedError with the store's message.
         """
         try:
-            self.blackboard.create(self._key(number), data)
+            self.blackboard.create(self.key(number), data)
         except AlreadyExistsError:
             self._compare(number, data)
         except UnavailableError as error:
@@ -60,11 +60,11 @@ class NumberedEntries:
         """
         while True:
             found = self.listed()
-            last = self._number(found[-1]) if found else 0
+            last = self.number(found[-1]) if found else 0
             if found and self.is_seal(found[-1]):
                 return last
             try:
-                self.blackboard.create(self._key(last + 1), SEAL + content if content else b"")
+                self.blackboard.create(self.key(last + 1), SEAL + content if content else b"")
             except AlreadyExistsError:
                 continue
             return last + 1
@@ -76,9 +76,9 @@ class NumberedEntries:
             return None
         return self.blackboard.read(found[-1].key).data.removeprefix(SEAL)
 
-    def listed(self) -> list[Object]:
-        """All objects, in order. One listing."""
-        return list(list_all(self.blackboard, self.prefix))
+    def listed(self, *, after: int = 0) -> list[Object]:
+        """All objects with higher numbers than `after`, in order. One listing."""
+        return list(list_all(self.blackboard, self.prefix, after=self.key(after) if after else ""))
 
     def read(self, objects: list[Object]) -> Iterator[tuple[str, bytes]]:
         """The URI and the bytes of each of these objects, in order; some are read ahead."""
@@ -89,11 +89,25 @@ class NumberedEntries:
                     yield self.blackboard.uri(content.entry.key), content.data
 
     def is_seal(self, found: Object) -> bool:
-        """Whether an object is a seal. A GET of its first bytes, unless it is empty."""
-        return not found.size or self.blackboard.read(found.key, limit=len(SEAL)).data == SEAL
+        """Whether an object is a seal; False if it was removed since. A GET of its first bytes, unless it is empty."""
+        try:
+            return not found.size or self.blackboard.read(found.key, limit=len(SEAL)).data == SEAL
+        except NotFoundError:
+            return False
+
+    def key(self, number: int) -> str:
+        """The key of the entry of this number."""
+        return f"{self.prefix}{number:0{self.digits}}"
+
+    def number(self, found: Object) -> int:
+        """The number of a listed object. Raises BlackboardError if its name is none."""
+        name = found.key.removeprefix(self.prefix)
+        if not name.isdecimal():
+            raise BlackboardError(f"{self.blackboard.uri(found.key)} is no entry of a journal; move it away")
+        return int(name)
 
     def _compare(self, number: int, data: bytes) -> None:
-        key = self._key(number)
+        key = self.key(number)
         try:
             is_mine = self.blackboard.read(key).data == data
         except NotFoundError:  # removed since, as only others do
@@ -103,12 +117,3 @@ class NumberedEntries:
         if not is_mine:
             uri = self.blackboard.uri(key)
             raise FencedError(f"{uri} is of another writer, or a seal; give each writer a name of its own")
-
-    def _key(self, number: int) -> str:
-        return f"{self.prefix}{number:0{self.digits}}"
-
-    def _number(self, found: Object) -> int:
-        name = found.key.removeprefix(self.prefix)
-        if not name.isdecimal():
-            raise BlackboardError(f"{self.blackboard.uri(found.key)} is no entry of a journal; move it away")
-        return int(name)

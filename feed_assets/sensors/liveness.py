@@ -12,13 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from uuid import uuid4
 
 import dagster as dg
 
 from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.processes.identity import this_boot
 
 _log = logging.getLogger("feed_assets.sensors")
 
@@ -95,15 +93,6 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     for run in dead:
         instance.report_run_failed(run, f"Its process gave no sign of life for {DEAD_AFTER_SECONDS:.0f} s.")
     return [run.run_id for run in dead]
-
-
-@cache
-def this_boot() -> str:
-    """Identifies this start of the machine: its processes share `time.monotonic`."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:  # a system that shows none: each process counts as a machine
-        return uuid4().hex
 
 
 def _beat(run_id: str) -> dict[str, str]:
