@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 from feed_assets.blackboard.port import AlreadyExistsError, BlackboardError, ConflictError, NotFoundError
 from feed_assets.processes.identity import Identity, is_dead, this_process
@@ -122,7 +122,7 @@ class Heart:
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def __enter__(self) -> Heart:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

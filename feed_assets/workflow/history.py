@@ -66,28 +66,20 @@ def follow(place: Place, state: Replayed, cursor: Cursor, *, through: int | None
             # Every epoch before a new one was sealed by its candidate, and a seal is never deleted.
             raise _hole(journal, last + len(objects) + 1, "the seal of a past epoch")
         _refuse_holes(journal, last, objects)
-        cursor = _replay(place, state, cursor, end, objects[:-1] if is_sealed else objects)
+        try:
+            for number, (uri, data) in enumerate(journal.read(objects[:-1] if is_sealed else objects), start=last + 1):
+                entry = decode(data, uri)
+                _check(place, entry, uri, Cursor(epoch, number, cursor.checksum), end, state.position)
+                for each in entry.mutations:
+                    state.replay(each)
+                cursor = Cursor(epoch, number, checksum(data))
+        except NotFoundError as error:
+            raise HoleError(f"{error} It was listed a moment ago. Restore the object.") from error
         if not is_sealed or epoch == through:
             return cursor
         if cursor.epoch == epoch:
             end = (epoch, journal.number(objects[-1]))
         epoch += 1
-
-
-def _replay(place: Place, state: Replayed, cursor: Cursor, end: tuple[int, int], objects: Sequence[Object]) -> Cursor:
-    if not objects:
-        return cursor
-    epoch, number = map(int, objects[0].key.removeprefix(place.journals).split("/"))
-    try:
-        for number, (uri, data) in enumerate(place.journal(epoch).read(list(objects)), start=number):  # noqa: B020 - of the objects
-            entry = decode(data, uri)
-            _check(place, entry, uri, Cursor(epoch, number, cursor.checksum), end, state.position)
-            for each in entry.mutations:
-                state.replay(each)
-            cursor = Cursor(epoch, number, checksum(data))
-    except NotFoundError as error:
-        raise HoleError(f"{error} It was listed a moment ago. Restore the object.") from error
-    return cursor
 
 
 def _check(place: Place, entry: Entry, uri: str, due: Cursor, end: tuple[int, int], position: int) -> None:

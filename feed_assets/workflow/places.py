@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,10 +83,8 @@ def create_workflow(board: Blackboard, name: str) -> Place:
     """Create the workflow, unless it exists: then the same place for all who try. Raises WorkflowNameError."""
     key = _key(name)
     content = json.dumps({"format": _FORMAT, "name": name, "token": secrets.token_hex(16)})
-    try:
+    with suppress(AlreadyExistsError):  # somebody else's, or this one's, whose answer was lost
         board.create(key, content.encode())
-    except AlreadyExistsError:
-        pass  # somebody else's, or this one's, whose answer was lost
     return open_workflow(board, name)
 
 

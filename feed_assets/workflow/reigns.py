@@ -66,7 +66,9 @@ class Patience:
 class Reign:
     """The right to write the journal of one epoch, after its START. One thread calls `append` and `resign`."""
 
-    def __init__(self, place: Place, address: Address, start: Cursor, position: int, heart: Heart, patience: Patience):
+    def __init__(
+        self, place: Place, address: Address, start: Cursor, position: int, heart: Heart, patience: Patience
+    ) -> None:
         self.epoch = address.epoch
         self.token = place.token
         self.address = address
