@@ -293,6 +293,19 @@ class Dependencies:
         """The update of a feed's slot that is known to be in force. From memory."""
         return self.kept.view(slot.dataset).base(slot).facts.update
 
+    def takes(self, slot: Slot, basis: Basis) -> bool:
+        """Whether facts of a basis can be told about a slot now: a base slot with this basis. From memory.
+
+        Not before the first day, not before the rule was introduced, and not when only its hour is kept.
+        """
+        states = self.kept.view(slot.dataset)
+        try:
+            states.windows.dataset.check(slot)
+        except DatasetError:
+            return False
+        is_kept = states.windows.is_base(slot) and not states.is_folded(slot)
+        return is_kept and states.windows.rule_of(slot).basis is basis
+
     def number_of(self, slot: Slot, witness: str) -> Count | None:
         """What a witness last said of a base slot; None if it said nothing. From memory."""
         return dict(self.kept.view(slot.dataset).base(slot).facts.numbers).get(witness)
