@@ -139,16 +139,26 @@ class Flows:
         datasets |= {each.name: each.declared for each in declared}
         flows = cls(feeds, triggers, datasets, witnesses)
         for location, trigger in triggers.items():
+            flows._check_asset(location)
             flows._check_extra(location, trigger)
             flows._check(location, trigger)
         flows._check_cycles()
         return flows
 
-    def _check(self, location: str, trigger: Trigger) -> None:
-        """Raise DagsterInvalidDefinitionError if a flow would wait for ever, or has nothing to wait for."""
+    def _check_asset(self, location: str) -> None:
+        """Raise DagsterInvalidDefinitionError if an asset is no flow: nothing here makes it, or it has no slots."""
         node = self.feeds.feeds[location]
         if not node.made_here:
             raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
+        if self.datasets[location].dataset.base is Grain.WHOLE:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{node.name} has a trigger, but no partitions, so no slot of it can start: give it partitions, or "
+                "schedule it instead."
+            )
+
+    def _check(self, location: str, trigger: Trigger) -> None:
+        """Raise DagsterInvalidDefinitionError if a flow would wait for ever, or has nothing to wait for."""
+        node = self.feeds.feeds[location]
         read = [*node.upstream, *raw_inputs(node)]
         if not read and not trigger.also:
             raise dg.DagsterInvalidDefinitionError(
@@ -168,10 +178,6 @@ class Flows:
                 f"{node.name} may start without {', '.join(needed)}, as its trigger says {rule}; but the asset cannot "
                 "run without it. Declare the input as optional, dg.AssetIn(metadata={OPTIONAL: True}), and compute "
                 "with what is there; or leave that out of its trigger."
-            )
-        if trigger.not_before and self.datasets[location].dataset.base is Grain.WHOLE:
-            raise dg.DagsterInvalidDefinitionError(
-                f"{node.name} has not_before, but no partitions, so nothing ends before it: schedule it instead."
             )
         self._check_number(location, trigger)
 

@@ -232,6 +232,8 @@ def _latest(case: Case, trigger: Trigger) -> datetime | None:
 
 def _data(case: Case, trigger: Trigger, *, patient: bool) -> str:
     """Why the inputs that there are do not suffice. `patient`: it still waits for those that the trigger wants."""
+    if not case.inputs:
+        return "none of the datasets that it waits for has a slot there"
     missing = [each for each in case.inputs if each.counts and not each.complete]
     if trigger.complete == ALL:
         missing = [each for each in missing if not each.optional]
