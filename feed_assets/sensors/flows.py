@@ -42,7 +42,7 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.declared_facts import check_declared
 from feed_assets.sensors.raw_facts import raw_datasets, raw_name
 from feed_assets.sources.spec import Source
-from feed_assets.starts.attempt import State, living
+from feed_assets.starts.attempt import Answer, State, living
 from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.graph import FeedNode, affected
 from feed_assets.starts.pauses import Pause, Pauses
@@ -82,11 +82,22 @@ class Begun:
         newest = self.attempts.newest(feed, [partition]).get(partition)
         return newest.reason if newest is not None and newest.digest == OVERDUE else ""
 
-    def alive(self, feed: str, partition: str) -> str:
-        """Which attempt at a partition lives; "" if none does."""
+    def waits(self, feed: str, partition: str, state: str) -> str:
+        """Why no attempt at a partition may follow for this state of its inputs; "" if one may.
+
+        An empty state asks only whether an attempt lives.
+        """
         found = self.attempts.standing([(feed, partition)])[feed, partition]
         lives = living(found.newest, found.lease.until if found.lease else None)
-        return lives.reason if lives else ""
+        if lives or not state:
+            return lives.reason if lives else ""
+        verdict = found.verdict(state, now=self.attempts.now())
+        match verdict.answer:
+            case Answer.PAUSED:
+                return f"{verdict.reason}; it is tried again from {verdict.until:%Y-%m-%d %H:%M:%S} on"
+            case Answer.OVER:
+                return f"{verdict.reason}; `feed-assets deps start` tries again"
+        return ""
 
     def paused(self, feed: str) -> Paused | None:
         """The last pause of a flow."""

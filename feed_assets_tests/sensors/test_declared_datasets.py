@@ -22,6 +22,8 @@ from feed_assets.file_feed.withdrawal import invalidate
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
+from feed_assets.starts.attempt import State
+from feed_assets.starts.attempts import Attempts
 from feed_assets_tests.harness import DAY, NEXT_DAY, REGISTERED, Installation, Interposed, SwitchedBlackboardResource
 from feed_assets_tests.plain_flows import asset, given, publish_attempts
 
@@ -497,3 +499,24 @@ def test_a_flow_without_partitions_is_refused(build: Build) -> None:
     flow = asset("alone", None, fa.trigger(also=[fa.needs(ORDERS)]))
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="alone has a trigger, but no partitions"):
         build(KAFKA, flow)
+
+
+def test_after_a_failed_run_the_answer_says_when_it_is_tried_again(build: Build, desk: Installation) -> None:
+    installation = build(KAFKA, alone(desk))
+    complete_day(installation)
+    installation.tick("starts")
+    attempts = Attempts(installation.store, installation.board.uri(""), lambda: installation.now)
+    for minutes in (10, 20):
+        (alive,) = attempts.alive()
+        attempts.end(alive.key, State.FAILED, reason="its run failed")
+        again = f"{installation.now + timedelta(minutes=minutes):%Y-%m-%d %H:%M:%S}"
+        assert why(installation, "alone").endswith(f"its run failed; it is tried again from {again} on")
+        assert installation.tick("starts").asked == {}
+        installation.an_hour_ago("alone/v1.0")
+        assert why(installation, "alone").startswith("may start")
+        assert installation.tick("starts").asked == {DAY: ("alone",)}
+    (alive,) = attempts.alive()
+    attempts.end(alive.key, State.FAILED, reason="its run failed")
+    installation.an_hour_ago("alone/v1.0")
+    assert "these inputs were tried 3 times" in why(installation, "alone")
+    assert installation.tick("starts").asked == {}

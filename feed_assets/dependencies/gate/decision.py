@@ -105,8 +105,8 @@ class Case:
     means that there is nothing to do. `begins` is the first instant of the slot, and `ends` the first after it.
     `earliest` is the first tick of the trigger's cron expression after that. `previous` is given if the flow waits for
     the slot before. `answered` is the newest answer of a person. `paused` is the flow's last pause, and `next_ends`
-    the end of the slot that follows this one. `alive` says which attempt at the slot lives, if one does, and
-    `given_up` why it was given up although it has no result.
+    the end of the slot that follows this one. `alive` says which attempt at the slot lives, or why none may follow the
+    last one yet, and `given_up` why it was given up although it has no result.
     """
 
     flow: str
