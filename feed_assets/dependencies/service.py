@@ -386,8 +386,19 @@ def _kept_bases(act: Act, slot: Slot) -> Iterable[Slot]:
 def _take_number(acts: Acts, number: Number | Ends) -> Outcome:
     basis = Basis.COUNTED if isinstance(number, Number) else Basis.COVERED
     act = _act_of_base(acts, number.slot, basis)
-    new = take_number(act, number) if isinstance(number, Number) else take_ends(act, number)
-    return Outcome(Status.ACCEPTED if new else Status.KNOWN)
+    if isinstance(number, Ends):
+        return Outcome(Status.ACCEPTED if take_ends(act, number) else Status.KNOWN)
+    if take_number(act, number):
+        return Outcome(Status.ACCEPTED)
+    known = dict(act.facts(number.slot).numbers)[number.witness]
+    if known == (number.records, number.final, number.version):
+        return Outcome(Status.KNOWN)
+    kind = "final" if known.final else "not final"
+    return Outcome(
+        Status.KNOWN,
+        f"{number.witness} has said {known.records} ({kind}) with the version {known.version}. To replace that, report "
+        f"the number with a higher version.",
+    )
 
 
 def _answered(take: Callable[[], Outcome]) -> Outcome:

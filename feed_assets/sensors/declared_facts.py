@@ -23,7 +23,7 @@ from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.declared.spec import FEED
 from feed_assets.dependencies.declared.witnesses import facts_in_files
-from feed_assets.dependencies.facts import Ends, Number
+from feed_assets.dependencies.facts import Ends, Number, Status
 from feed_assets.dependencies.rules import Basis, Declared
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.bounded_cache import BoundedCache
@@ -108,7 +108,7 @@ def _expect(states: Dependencies, facts: Sequence[tuple[str, Number | Ends]], *,
     """Record facts, each with where it comes from; returns a sentence for each place with facts that are refused."""
     refused: dict[str, list[str]] = {}
     for (place, _), outcome in zip(facts, states.expect([fact for _, fact in facts], now=now), strict=True):
-        if outcome.message:
+        if outcome.status is Status.REFUSED:
             refused.setdefault(place, []).append(outcome.message)
     more = {place: f" In all, {counted(len(each), 'slot')} are refused." for place, each in refused.items() if each[1:]}
     return [f"{place}: {messages[0]}{more.get(place, '')}" for place, messages in refused.items()]

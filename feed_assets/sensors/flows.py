@@ -217,7 +217,8 @@ class Flows:
             if each.dataset not in self.datasets:
                 known = ", ".join(sorted({*self.feeds.feeds, *self.datasets}))
                 raise dg.DagsterInvalidDefinitionError(
-                    f"{name} needs {each.dataset!r}, which is no dataset of this project: those are {known}."
+                    f"{name} needs {each.dataset!r}, which is no dataset of this project: those are {known}. "
+                    "Others are declared in YAML, in the folder `datasets` beside the sources (FEED_ASSETS_DATASETS)."
                 )
             if each.dataset == location:
                 raise dg.DagsterInvalidDefinitionError(

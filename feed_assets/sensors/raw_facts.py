@@ -17,7 +17,7 @@ from feed_assets.datasets.instants import instant_of
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.declared.loading import DeclaredDataset
-from feed_assets.dependencies.facts import Listed, Number
+from feed_assets.dependencies.facts import Listed, Number, Status
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.raw_growth import SourceDecision
@@ -93,7 +93,7 @@ def record_counts(states: Dependencies, folders: DayFolders, sources: Iterable[S
             ]
     if numbers:
         answers = states.expect(numbers, now=now)
-        problems += [each.message for each in answers if each.message]
+        problems += [each.message for each in answers if each.status is Status.REFUSED]
     return problems
 
 

@@ -518,5 +518,18 @@ def test_after_a_failed_run_the_answer_says_when_it_is_tried_again(build: Build,
     (alive,) = attempts.alive()
     attempts.end(alive.key, State.FAILED, reason="its run failed")
     installation.an_hour_ago("alone/v1.0")
-    assert "these inputs were tried 3 times" in why(installation, "alone")
+    assert "was given up: failed after 3 tries: its run failed; `feed-assets deps start` tries again" in why(
+        installation, "alone"
+    )
     assert installation.tick("starts").asked == {}
+
+
+def test_a_number_with_an_older_version_is_answered_with_the_number_that_counts(build: Build) -> None:
+    installation = build(KAFKA)
+    _, states = known(installation)
+    hour = base_slots(states)[15]
+    states.expect([Number("kafka", hour, 20, version=3)], now=installation.now)
+    same, older = states.expect([Number("kafka", hour, 20, version=3), Number("kafka", hour, 30)], now=installation.now)
+    assert same == (Status.KNOWN, "")
+    assert older.status is Status.KNOWN
+    assert older.message.startswith("kafka has said 20 (final) with the version 3. To replace that,")
