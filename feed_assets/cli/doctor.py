@@ -42,6 +42,7 @@ def _findings() -> Iterator[tuple[str, Finding]]:
     from feed_assets.blackboard.location import UnknownLocationError  # noqa: PLC0415 - as below
     from feed_assets.data_catalog.glue import CatalogError  # noqa: PLC0415 - as below
     from feed_assets.environment import SettingsError  # noqa: PLC0415 - as above
+    from feed_assets.file_feed.wording import counted  # noqa: PLC0415 - as above
     from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
     from feed_assets.resources.settings import Settings  # noqa: PLC0415 - as above
     from feed_assets.state.address import StoreError  # noqa: PLC0415 - as above
@@ -51,7 +52,8 @@ def _findings() -> Iterator[tuple[str, Finding]]:
         installation = load_installation()
         assets = installation.definitions.resolve_asset_graph().materializable_asset_keys
         found = f"{chosen_module()} loads: {len(assets)} assets, {len(installation.sources)} valid sources"
-        return Finding("ok", found)
+        declared = installation.project.datasets
+        return Finding("ok", f"{found}, {counted(len(declared), 'declared dataset')}" if declared else found)
 
     yield "project", checked(project)
     try:

@@ -83,6 +83,16 @@ _STARTS: Final = re.compile(
     r"|-"
 )
 _FORMS: Final = "2026-11-27T15:55Z, 2026-11-27, 2026-W48, 2026-11, 2026-Q4 or -"
+_EXAMPLES: Final = {
+    Grain.FIVE_MINUTES: "a time such as 2026-11-27T15:55Z",
+    Grain.TEN_MINUTES: "a time such as 2026-11-27T15:50Z",
+    Grain.HOUR: "a time such as 2026-11-27T15Z",
+    Grain.DAY: "a date such as 2026-11-27",
+    Grain.WEEK: "a week such as 2026-W48",
+    Grain.MONTH: "a month such as 2026-11",
+    Grain.QUARTER: "a quarter such as 2026-Q4",
+    Grain.WHOLE: "-",
+}
 
 
 def parse_start(text: str, grain: Grain | None = None, *, utc: bool = False) -> tuple[Grain, int]:
@@ -101,7 +111,7 @@ def parse_start(text: str, grain: Grain | None = None, *, utc: bool = False) -> 
     if grain is None or (found["time"] and grain.seconds):
         grain = grain or named
     elif grain is not named:
-        raise SlotError(f"{text!r} is no start of the grain {grain}: write {_FORMS}.")
+        raise SlotError(f"{text!r} is no start of the grain {grain}: write {_EXAMPLES[grain]}.")
     if grain is None:
         raise SlotError(f"{text!r} may begin slots of several grains: name the grain, 5min, 10min or hour.")
     if found["time"] and not found["zone"] and not utc:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final, NamedTuple, cast
 
 from feed_assets.datasets.containment import base_starts, member_children, time_children
+from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.completeness import NEVER
@@ -92,12 +93,12 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
     windows, totals = states.windows, roll_up.totals
     basis = windows.basis(slot)
     flags = totals.shown(basis)
-    expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
     waived = tuple(_waivers(states, slot)) if "waived" in flags else ()
     missing, first = 0, tuple[Slot, ...]()
     if not roll_up.complete:
         missing = states.missing(slot, roll_up.balance)
         first = tuple(islice(_missing(states, slot), SHOWN))
+    is_said = basis in {Basis.COUNTED, Basis.COVERED} and (totals.expected or not missing)
     return Answer(
         slot,
         roll_up.complete,
@@ -106,7 +107,7 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
         basis,
         flags,
         totals.accounted,
-        expected,
+        totals.expected if is_said else None,
         missing,
         first,
         waived=waived,
@@ -151,7 +152,8 @@ def why_missing(states: SlotStates, slot: Slot) -> str:
     why = _until_its_end(states, first) or _why(states, first)
     if first == slot:
         return why
-    more = f"; {found.missing} {first.grain}s of {slot.dataset} are missing" if found.missing > 1 else ""
+    what = f"slots of {first.grain}" if 0 < first.grain.seconds < Grain.HOUR.seconds else f"{first.grain}s"
+    more = f"; {found.missing} {what} of {slot.dataset} are missing" if found.missing > 1 else ""
     return f"{first} {why}{more}"
 
 

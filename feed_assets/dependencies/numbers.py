@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from feed_assets.datasets.instants import instant_of, moment_of
+from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.dependencies.act import Act
 from feed_assets.dependencies.completeness import Count
 from feed_assets.dependencies.errors import RefusedFactError
@@ -24,7 +25,8 @@ def take_number(act: Act, number: Number) -> bool:
         raise RefusedFactError(f"{slot}: {number.witness} says {number.records} records: a count cannot be negative.")
     if number.witness not in rule.witnesses:
         names = ", ".join(rule.witnesses) or "none"
-        raise RefusedFactError(f"{slot}: {number.witness!r} is no witness of {slot.member}. Declared are: {names}.")
+        whose = slot.dataset if slot.member == NO_MEMBER else slot.member
+        raise RefusedFactError(f"{slot}: {number.witness!r} is no witness of {whose}. Declared are: {names}.")
     facts = act.facts(slot)
     known = dict(facts.numbers)
     before, new = known.get(number.witness), Count(number.records, number.final, number.version)

@@ -293,6 +293,19 @@ class Dependencies:
         """The update of a feed's slot that is known to be in force. From memory."""
         return self.kept.view(slot.dataset).base(slot).facts.update
 
+    def takes(self, slot: Slot, basis: Basis) -> bool:
+        """Whether facts of a basis can be told about a slot now: a base slot with this basis. From memory.
+
+        Not before the first day, not before the rule was introduced, and not when only its hour is kept.
+        """
+        states = self.kept.view(slot.dataset)
+        try:
+            states.windows.dataset.check(slot)
+        except DatasetError:
+            return False
+        is_kept = states.windows.is_base(slot) and not states.is_folded(slot)
+        return is_kept and states.windows.rule_of(slot).basis is basis
+
     def number_of(self, slot: Slot, witness: str) -> Count | None:
         """What a witness last said of a base slot; None if it said nothing. From memory."""
         return dict(self.kept.view(slot.dataset).base(slot).facts.numbers).get(witness)
@@ -373,8 +386,19 @@ def _kept_bases(act: Act, slot: Slot) -> Iterable[Slot]:
 def _take_number(acts: Acts, number: Number | Ends) -> Outcome:
     basis = Basis.COUNTED if isinstance(number, Number) else Basis.COVERED
     act = _act_of_base(acts, number.slot, basis)
-    new = take_number(act, number) if isinstance(number, Number) else take_ends(act, number)
-    return Outcome(Status.ACCEPTED if new else Status.KNOWN)
+    if isinstance(number, Ends):
+        return Outcome(Status.ACCEPTED if take_ends(act, number) else Status.KNOWN)
+    if take_number(act, number):
+        return Outcome(Status.ACCEPTED)
+    known = dict(act.facts(number.slot).numbers)[number.witness]
+    if known == (number.records, number.final, number.version):
+        return Outcome(Status.KNOWN)
+    kind = "final" if known.final else "not final"
+    return Outcome(
+        Status.KNOWN,
+        f"{number.witness} has said {known.records} ({kind}) with the version {known.version}. To replace that, report "
+        f"the number with a higher version.",
+    )
 
 
 def _answered(take: Callable[[], Outcome]) -> Outcome:

@@ -19,9 +19,10 @@ from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
-from feed_assets.sensors.extra_changes import extra_change, with_extras
+from feed_assets.sensors.extra_changes import extra_change, first_start, with_extras
 from feed_assets.sensors.flows import Begun, Flows
 from feed_assets.sources.spec import Source
+from feed_assets.starts.requests import state_of
 
 
 def explain_flow(
@@ -42,21 +43,29 @@ def explain_flow(
     require_partition(flows, feed, partition)
     node = flows.feeds.feeds[feed]
     update = in_force_at(board, flows.feeds, [(feed, partition)], now=now)[feed, partition]
-    behind = ""
+    behind = state = ""
     if node.upstream:
         found = next(iter(staleness(board, flows.feeds, node, [partition], now=now)))
         answer = with_extras(flows, states, board, feed, found)
-        behind = answer.reason if answer.stale else ""
-    elif is_day(partition):
-        day = date.fromisoformat(partition)
-        read = [source for source in sources if source.key in node.raw_sources]
-        sweep = settled_days(node.declaration.on(board))
-        grown = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
+        behind, state = (answer.reason, answer.state) if answer.stale else ("", "")
+    else:
+        if node.raw_sources and is_day(partition):
+            day = date.fromisoformat(partition)
+            read = [source for source in sources if source.key in node.raw_sources]
+            sweep = settled_days(node.declaration.on(board))
+            grown = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
+            for each in grown:
+                if each.due:
+                    behind = f"{behind}; {each.sentence()}" if behind else each.sentence()
+                    state = state_of(each.update, each.state)
         change = extra_change(flows, states, board, feed, partition)
-        behind = "; ".join([each.sentence() for each in grown if each.due] or ([change.reason] if change else []))
+        if change is None and update is None:
+            change = first_start(flows, states, feed, partition)
+        if change is not None and not behind:
+            behind, state = change.reason, change.state
     begun = Begun.of(states, lambda: now)
     case = flows.case(states, feed, partition, in_force=update, behind=behind, begun=begun)
-    case = replace(case, alive=begun.alive(feed, partition))
+    case = replace(case, alive=begun.waits(feed, partition, state))
     return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
 
 

@@ -1,6 +1,7 @@
 """Changes of inputs that only the gate knows: which slots of flows were started by other revisions of them.
 
-These are inputs that only a trigger names, and feeds that somebody reopened although their updates stay in force.
+These are inputs that only a trigger names, and feeds that somebody reopened although their updates stay in force. A
+flow that reads nothing else starts when the first of them is complete, as far as the gate lets it.
 
 A run's record names the revisions of all slots that decided, so these are compared with the present ones. A run that
 somebody else started has no such revisions: no change is noticed. Not here: inputs that the asset reads
@@ -25,8 +26,9 @@ from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.start_objects import REVISIONS
-from feed_assets.late_data.staleness import Staleness
+from feed_assets.late_data.staleness import Staleness, in_force_at
 from feed_assets.sensors.flows import Flows, slots_of
 from feed_assets.starts.requests import Need, Requests, in_force_in, state_of
 from feed_assets.state.event_log import Event
@@ -35,11 +37,12 @@ _RECORDED: Final[BoundedCache[tuple[str, str, str], Mapping[str, int]]] = Bounde
 """The revisions that records name, by feed, partition and update; they never change."""
 _DAYS: Final = {"month": 31, "quarter": 92, "w": 7, "d": 1, "h": 1, "min": 1}
 """At most how many days a unit of a shift has."""
+NEVER: Final = "its inputs are there, and it was never computed"
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraChange:
-    """A partition of a flow whose update was started by other revisions. `state` identifies the present ones."""
+    """A partition of a flow that was never made, or by other revisions. `state` identifies the present ones."""
 
     feed: str
     partition: str
@@ -52,7 +55,7 @@ class ExtraChange:
         return Need(self.partition, {self.feed: self.state}, self.reason)
 
 
-def plan_raw_flows(
+def plan_by_extras(
     requests: Requests,
     flows: Flows,
     states: Dependencies,
@@ -61,7 +64,7 @@ def plan_raw_flows(
     *,
     lookback_days: int,
 ) -> set[tuple[str, str]]:
-    """Plan runs of flows that read raw data only, and of which an extra input has changed. Others see `with_extras`.
+    """Plan runs of flows that read no feed, and of which an extra input has changed. Others see `with_extras`.
 
     Looks at partitions in the lookback, and at `touched` ones; leaves out those that are `due` for their raw data.
     Returns the touched partitions that the next tick must look at again.
@@ -73,15 +76,54 @@ def plan_raw_flows(
             continue
         watched = flows.feeds.between(feed, since, requests.now)
         older = {partition for location, partition in touched if location == feed} - watched
-        for partition in sorted(watched | older):
-            change = extra_change(flows, states, requests.board, feed, partition)
-            if change is None or (feed, partition) in due:
-                continue
-            if requests.not_yet_requested(partition, {feed: change.state}):
+        first = midnight(trigger.since) if trigger.since else since
+        may_begin = flows.feeds.between(feed, first, requests.now)
+        changes = [
+            change
+            for partition in sorted(watched | older)
+            if (feed, partition) not in due
+            and (change := extra_change(flows, states, requests.board, feed, partition)) is not None
+        ]
+        changes += _first_starts(requests, flows, states, feed, (watched | older) & may_begin)
+        requests.look_up((feed, each.partition) for each in changes)
+        for change in changes:
+            if requests.not_yet_requested(change.partition, {feed: change.state}):
                 requests.add(change.need)
-            if partition in older and (feed, partition) not in requests.given_up:
-                still_open.add((feed, partition))
+            if change.partition in older and (feed, change.partition) not in requests.given_up:
+                still_open.add((feed, change.partition))
     return still_open
+
+
+def _first_starts(
+    requests: Requests, flows: Flows, states: Dependencies, feed: str, partitions: Collection[str]
+) -> list[ExtraChange]:
+    """Those of these partitions that were never made, and of which an input is there: a LIST if there are any.
+
+    An update may be in force before the facts have it. None if the feed cannot be read: `requests.notes` says why.
+    """
+    found = [first_start(flows, states, feed, each) for each in sorted(partitions)]
+    never = [each for each in found if each is not None]
+    if not never:
+        return []
+    places = [(feed, each.partition) for each in never]
+    try:
+        in_force = in_force_at(requests.board, flows.feeds, places, now=requests.now)
+    except FeedError as error:
+        requests.notes.append(f"{flows.feeds.feeds[feed].name} cannot be read: {error}")
+        return []
+    return [each for each in never if in_force[feed, each.partition] is None]
+
+
+def first_start(flows: Flows, states: Dependencies, feed: str, partition: str) -> ExtraChange | None:
+    """The first start of a partition of a flow that reads nothing, and only waits for inputs.
+
+    None if an update is known, if no input is there, or if the flow reads data: then that starts it.
+    """
+    node = flows.feeds.feeds[feed]
+    if node.upstream or node.raw_sources or states.update_of(flows.slot(feed, partition)) is not None:
+        return None
+    there = sorted(f"{each.slot}|{each.revision}" for each in flows.inputs(states, feed, partition) if each.complete)
+    return ExtraChange(feed, partition, state_of(None, short_digest("\n".join(there))), NEVER) if there else None
 
 
 def with_extras(flows: Flows, states: Dependencies, board: Blackboard, feed: str, answer: Staleness) -> Staleness:

@@ -42,7 +42,7 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.declared_facts import check_declared
 from feed_assets.sensors.raw_facts import raw_datasets, raw_name
 from feed_assets.sources.spec import Source
-from feed_assets.starts.attempt import State, living
+from feed_assets.starts.attempt import Answer, State, living
 from feed_assets.starts.attempts import Attempts
 from feed_assets.starts.graph import FeedNode, affected
 from feed_assets.starts.pauses import Pause, Pauses
@@ -82,11 +82,22 @@ class Begun:
         newest = self.attempts.newest(feed, [partition]).get(partition)
         return newest.reason if newest is not None and newest.digest == OVERDUE else ""
 
-    def alive(self, feed: str, partition: str) -> str:
-        """Which attempt at a partition lives; "" if none does."""
+    def waits(self, feed: str, partition: str, state: str) -> str:
+        """Why no attempt at a partition may follow for this state of its inputs; "" if one may.
+
+        An empty state asks only whether an attempt lives.
+        """
         found = self.attempts.standing([(feed, partition)])[feed, partition]
         lives = living(found.newest, found.lease.until if found.lease else None)
-        return lives.reason if lives else ""
+        if lives or not state:
+            return lives.reason if lives else ""
+        verdict = found.verdict(state, now=self.attempts.now())
+        match verdict.answer:
+            case Answer.PAUSED:
+                return f"{verdict.reason}; it is tried again from {verdict.until:%Y-%m-%d %H:%M:%S} on"
+            case Answer.OVER:
+                return f"{verdict.reason}; `feed-assets deps start` tries again"
+        return ""
 
     def paused(self, feed: str) -> Paused | None:
         """The last pause of a flow."""
@@ -139,16 +150,26 @@ class Flows:
         datasets |= {each.name: each.declared for each in declared}
         flows = cls(feeds, triggers, datasets, witnesses)
         for location, trigger in triggers.items():
+            flows._check_asset(location)
             flows._check_extra(location, trigger)
             flows._check(location, trigger)
         flows._check_cycles()
         return flows
 
-    def _check(self, location: str, trigger: Trigger) -> None:
-        """Raise DagsterInvalidDefinitionError if a flow would wait for ever, or has nothing to wait for."""
+    def _check_asset(self, location: str) -> None:
+        """Raise DagsterInvalidDefinitionError if an asset is no flow: nothing here makes it, or it has no slots."""
         node = self.feeds.feeds[location]
         if not node.made_here:
             raise dg.DagsterInvalidDefinitionError(f"{node.name} has a trigger, but nothing here makes it: remove it.")
+        if self.datasets[location].dataset.base is Grain.WHOLE:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{node.name} has a trigger, but no partitions, so no slot of it can start: give it partitions, or "
+                "schedule it instead."
+            )
+
+    def _check(self, location: str, trigger: Trigger) -> None:
+        """Raise DagsterInvalidDefinitionError if a flow would wait for ever, or has nothing to wait for."""
+        node = self.feeds.feeds[location]
         read = [*node.upstream, *raw_inputs(node)]
         if not read and not trigger.also:
             raise dg.DagsterInvalidDefinitionError(
@@ -168,10 +189,6 @@ class Flows:
                 f"{node.name} may start without {', '.join(needed)}, as its trigger says {rule}; but the asset cannot "
                 "run without it. Declare the input as optional, dg.AssetIn(metadata={OPTIONAL: True}), and compute "
                 "with what is there; or leave that out of its trigger."
-            )
-        if trigger.not_before and self.datasets[location].dataset.base is Grain.WHOLE:
-            raise dg.DagsterInvalidDefinitionError(
-                f"{node.name} has not_before, but no partitions, so nothing ends before it: schedule it instead."
             )
         self._check_number(location, trigger)
 
@@ -200,7 +217,8 @@ class Flows:
             if each.dataset not in self.datasets:
                 known = ", ".join(sorted({*self.feeds.feeds, *self.datasets}))
                 raise dg.DagsterInvalidDefinitionError(
-                    f"{name} needs {each.dataset!r}, which is no dataset of this project: those are {known}."
+                    f"{name} needs {each.dataset!r}, which is no dataset of this project: those are {known}. "
+                    "Others are declared in YAML, in the folder `datasets` beside the sources (FEED_ASSETS_DATASETS)."
                 )
             if each.dataset == location:
                 raise dg.DagsterInvalidDefinitionError(

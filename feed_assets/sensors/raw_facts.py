@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.calendars import Calendar
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.instants import instant_of
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.facts import Listed, Number
+from feed_assets.dependencies.declared.loading import DeclaredDataset
+from feed_assets.dependencies.facts import Listed, Number, Status
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.raw_growth import SourceDecision
-from feed_assets.sources.control_files import control_files
+from feed_assets.sources.control_files import DayFolders, control_files
 from feed_assets.sources.spec import Source
 
 SOURCE_LEVEL: Final = "source"
@@ -75,27 +75,32 @@ def record_raw(states: Dependencies, decisions: Iterable[SourceDecision], *, now
         states.reopen(slots, reason=reason, now=now)
 
 
-def record_counts(
-    states: Dependencies, board: Blackboard, sources: Iterable[Source], first: date, last: date, *, now: datetime
-) -> list[str]:
-    """Record what partners say how many records the hours from one day to another have; returns what is wrong there.
+def record_counts(states: Dependencies, folders: DayFolders, sources: Iterable[Source], *, now: datetime) -> list[str]:
+    """Record what partners say how many records hours have, in the files of these folders; returns what is wrong there.
 
-    Raises StoreError.
+    Hours before the first day of the raw data, or before it was counted, are left out. Raises StoreError.
     """
     problems, numbers = [], []
     for source in sources:
-        for each in control_files(board, source, first, last):
+        for each in control_files(folders, source):
             if each.problem:
                 problems.append(each.problem)
             witness = source.complete.witness if source.complete else None
             numbers += [
-                Number(str(witness), _hour(source, str(each.day), hour), records, version=each.version)
+                Number(str(witness), slot, records, version=each.version)
                 for hour, records in each.lines
+                if states.takes(slot := _hour(source, str(each.day), hour), Basis.COUNTED)
             ]
     if numbers:
         answers = states.expect(numbers, now=now)
-        problems += [each.message for each in answers if each.message]
+        problems += [each.message for each in answers if each.status is Status.REFUSED]
     return problems
+
+
+def count_files(sources: Iterable[Source], datasets: Iterable[DeclaredDataset]) -> list[str]:
+    """The names of the files of days that say what sources and declared datasets have."""
+    of_sources = [each.complete.witness for each in sources if each.complete and each.complete.witness]
+    return [*of_sources, *(name for each in datasets for name in each.complete.files)]
 
 
 def _hour(source: Source, day: str, hour: int) -> Slot:

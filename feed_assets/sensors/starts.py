@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard.port import Blackboard, BlackboardError
+from feed_assets.datasets.days import ONE_DAY
 from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.errors import EventsGoneError, StateCopyError
 from feed_assets.dependencies.gate.decision import Verdict, decide
@@ -32,11 +33,11 @@ from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.declared_facts import record_declared
-from feed_assets.sensors.extra_changes import plan_raw_flows, touched_by_extras, with_extras
+from feed_assets.sensors.extra_changes import NEVER, plan_by_extras, touched_by_extras, with_extras
 from feed_assets.sensors.flows import OVERDUE, Begun, Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.overdue import overdue
-from feed_assets.sensors.raw_facts import record_counts, record_raw
+from feed_assets.sensors.raw_facts import count_files, record_counts, record_raw
 from feed_assets.sensors.ticks import (
     TICK_SECONDS,
     day_to_resume,
@@ -46,6 +47,7 @@ from feed_assets.sensors.ticks import (
     requests_of_tick,
     run_requests,
 )
+from feed_assets.sources.control_files import DayFolders
 from feed_assets.sources.spec import Source
 from feed_assets.starts.attempt import Attempt
 from feed_assets.starts.attempts import Attempts
@@ -53,7 +55,6 @@ from feed_assets.starts.requests import Request, Requests, in_force_in
 
 CHANGED = "its inputs have changed since"
 EQUAL = "stays: its inputs have the content that it read"
-NEVER = "its inputs are there, and it was never computed"
 
 
 def starts(
@@ -108,14 +109,15 @@ def starts(
         record_raw(states, decisions, now=clock.now())
         today = clock.now().date()
         counted = [source for source in sources if flows.triggered(raw.get(source.kind, ""))]
-        since = today - timedelta(days=lookback_days)
-        requests.notes += record_counts(states, board, counted, since, today, now=clock.now())
-        requests.notes += record_declared(states, board, feeds, datasets, since, today, now=clock.now())
+        since, tomorrow = today - timedelta(days=lookback_days), today + ONE_DAY  # it has begun in zones east of UTC
+        folders = DayFolders(board, count_files(counted, datasets), since, tomorrow)
+        requests.notes += record_counts(states, folders, counted, now=clock.now())
+        requests.notes += record_declared(states, folders, feeds, datasets, since, now=clock.now())
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         seen, touched = _touched(flows, states, cursor)
         due = {(raw[each.source.kind], each.day) for each in decisions if each.due}
-        still_open = plan_raw_flows(requests, flows, states, touched, due, lookback_days=lookback_days)
+        still_open = plan_by_extras(requests, flows, states, touched, due, lookback_days=lookback_days)
         touched, compare = plan_stale(
             requests,
             touched,

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from io import StringIO
+from itertools import takewhile
 from typing import Any, Final, Generic, TypeVar
 
 from feed_assets.blackboard.listing import list_all
@@ -27,6 +28,7 @@ HOURS: Final = range(24)
 _COLUMNS: Final = ("hour", "records")
 
 _Line = TypeVar("_Line")
+_Other = TypeVar("_Other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,46 +44,77 @@ class ControlFile(Generic[_Line]):
     lines: tuple[_Line, ...]
     problem: str = ""
 
+    def with_lines(self, lines: Iterable[_Other]) -> ControlFile[_Other]:
+        """The same file with what its lines mean."""
+        return ControlFile(self.key, self.day, self.version, tuple(lines), self.problem)
 
-def control_files(board: Blackboard, source: Source, first: date, last: date) -> Iterator[ControlFile[tuple[int, int]]]:
-    """The control files of a source from one day to another: the hours, each with its records.
 
-    Costs what `files_of_days` costs.
+class DayFolders:
+    """The folders with the files of days, from one day to another, both included. Each is listed once.
+
+    The listings are those of the moment when a folder is first looked at: use it for one tick.
     """
+
+    def __init__(self, board: Blackboard, names: Iterable[str], first: date, last: date) -> None:
+        """`names` are the names of all files that will be looked for, as `day_files` has them."""
+        self.board = board
+        self._days = [date.fromisoformat(day) for day in days_between(first, last)]
+        self._keys: dict[str, set[str]] = {}
+        for name in names:
+            self._keys.setdefault(folder_of_days(name), set()).update(key_of_day(name, day) for day in self._days)
+        self._listed: dict[str, dict[str, Entry]] = {}
+
+    def files(self, name: str) -> Iterator[tuple[date, Entry]]:
+        """The files of this name that there are, each with its day."""
+        folder = folder_of_days(name)
+        if (listed := self._listed.get(folder)) is None:
+            listed = self._listed[folder] = self._list(folder)
+        for day in self._days:
+            if (entry := listed.get(key_of_day(name, day))) is not None:
+                yield day, entry
+
+    def _list(self, folder: str) -> dict[str, Entry]:
+        """The entries from the first wanted key to the last: older days cost nothing, where the year comes first."""
+        wanted = self._keys[folder]
+        found = takewhile(lambda entry: entry.key <= max(wanted), list_all(self.board, folder, after=min(wanted)[:-1]))
+        return {entry.key: entry for entry in found if entry.key in wanted}
+
+
+def control_files(folders: DayFolders, source: Source) -> Iterator[ControlFile[tuple[int, int]]]:
+    """The control files of a source: the hours, each with its records. Costs what `files_of_days` costs."""
     complete = source.complete
     if complete is not None and complete.witness is not None:
-        yield from files_of_days(board, complete.witness, first, last, _hours, "hours", largest=LARGEST)
+        yield from files_of_days(folders, complete.witness, _hours, "hours", largest=LARGEST)
 
 
 def files_of_days(
-    board: Blackboard,
+    folders: DayFolders,
     name: str,
-    first: date,
-    last: date,
     parse: Callable[[bytes, date], Iterable[_Line]],
     form: Hashable,
     *,
     largest: int,
+    since: date = date.min,
 ) -> Iterator[ControlFile[_Line]]:
-    """The files of this name from one day to another, both included.
+    """The files of this name, from the day `since` on.
 
     `parse` makes lines of a content and its day, or raises ValueError, which says what is wrong; `form` stands for what
-    it does. Files of more than `largest` bytes have a problem. Costs one listing of their folder, and a read of each
-    file that this process has not read yet.
+    it does. Files of more than `largest` bytes have a problem. Costs a read of each file that this process has not read
+    yet, and one listing of each folder.
     """
-    wanted = {key_of_day(name, day): day for day in map(date.fromisoformat, days_between(first, last))}
-    for entry in list_all(board, folder_of_days(name)):
-        if (day := wanted.get(entry.key)) is not None:
-            known = (board.uri(entry.key), entry.tag, form)
-            with suppress(KeyError):
-                yield _READ[known]
-                continue
-            try:
-                content = board.read(entry.key, limit=largest + 1)
-            except NotFoundError:
-                continue
-            _READ[known] = found = _parsed(content.entry, day, content.data, parse, largest)
-            yield found
+    for day, entry in folders.files(name):
+        if day < since:
+            continue
+        known = (folders.board.uri(entry.key), entry.tag, form)
+        with suppress(KeyError):
+            yield _READ[known]
+            continue
+        try:
+            content = folders.board.read(entry.key, limit=largest + 1)
+        except NotFoundError:
+            continue
+        _READ[known] = found = _parsed(content.entry, day, content.data, parse, largest)
+        yield found
 
 
 def _parsed(
@@ -101,17 +134,16 @@ def _parsed(
     return ControlFile(entry.key, day, version, lines, problem)
 
 
-def csv_lines(data: bytes, *headers: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The lines of a CSV file below one of these headers: the number of the line, and its values by column.
+def csv_lines(data: bytes, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a CSV file with this header: the number of the line, and its values by column.
 
     Raises ValueError, which says what is wrong and in which line.
     """
     rows = csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
     try:
         header = tuple(name.strip().lower() for name in next(rows, []))
-        if header not in {tuple(each) for each in headers}:
-            expected = " or ".join(repr(",".join(each)) for each in headers)
-            message = f"its first line is {','.join(header)!r}, and must be {expected}"
+        if header != tuple(columns):
+            message = f"its first line is {','.join(header)!r}, and must be {','.join(columns)!r}"
             raise ValueError(message)
         for row in rows:
             if row:

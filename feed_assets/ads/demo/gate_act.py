@@ -21,6 +21,7 @@ from feed_assets.ads.demo.story import Demo
 from feed_assets.ads.partners import partners_directory
 from feed_assets.ads.schemas import ADS, CLEAN_ADS_FEED, EFFECTIVENESS_FEED
 from feed_assets.blackboard.port import AlreadyExistsError
+from feed_assets.dependencies.declared.loading import load_datasets
 from feed_assets.dependencies.quality.marks import Author
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.operations.day_runs import instance_at
@@ -134,7 +135,9 @@ class GateAct(Demo):
     def _known(self) -> tuple[Flows, Dependencies]:
         """The flows, and what is known of their slots."""
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
-        flows = Flows.of(feeds, self.sources, self.settings.first_day)
+        first_day = self.settings.first_day
+        datasets = load_datasets(self.settings.datasets_directory, first_day=first_day)
+        flows = Flows.of(feeds, self.sources, first_day, datasets)
         states = flows.states(Store(self.settings.state), self.board)
         states.refresh()
         return flows, states

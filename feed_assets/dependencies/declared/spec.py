@@ -51,9 +51,10 @@ class Completeness(BaseModel, frozen=True, extra="forbid"):
 
     A name such as `kafka`: somebody reports under this name, by HTTP, Python or `feed-assets deps expect`.
     `feed:orders/v1.0`: the rows of the update in force of that feed, in its slot of the same time. A key below the base
-    such as `counts/{yyyy}-{mm}-{dd}.csv`: a CSV file for each day, with the columns `start`, `member` (where there
-    are members) and `records`; for `covered` with `start`, `member`, `stream` and `end`. A newer file replaces the
-    numbers of an older one; of end positions, the first ones of a slot count.
+    such as `counts/{yyyy}-{mm}-{dd}.csv`: a CSV file for each day, with the columns `start`, `member` (only where there
+    are members) and `records`; for `covered` with `start`, `member`, `stream` and `end`. `start` is `15:05`, or with
+    its date and offset `2026-11-27T15:05Z`, which a `calendar` other than UTC needs. A newer file replaces the numbers
+    of an older one; of end positions, the first ones of a slot count.
     """
 
     threshold_percent: Annotated[Decimal, Field(ge=0, le=100, decimal_places=3)] = Decimal("99.995")

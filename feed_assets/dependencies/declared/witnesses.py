@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Final
 
-from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.instants import day_of, moment_of
@@ -18,47 +17,39 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.declared.loading import DeclaredDataset
 from feed_assets.dependencies.facts import Ends, Number
-from feed_assets.sources.control_files import csv_lines, files_of_days, whole_number
+from feed_assets.sources.control_files import ControlFile, DayFolders, csv_lines, files_of_days, whole_number
 
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes: a day has 288 slots of 5 minutes, each with a line for each member and stream."""
 _TIME: Final = re.compile(r"([0-9]{1,2})(:[0-9]{2})?", re.ASCII)
 
 
-def numbers_in_files(
-    board: Blackboard, declared: DeclaredDataset, first: date, last: date
-) -> tuple[list[Number], list[str]]:
-    """What the files of the days from one to another say how many records slots have, and what is wrong in them."""
-    numbers, problems, dataset = list[Number](), list[str](), declared.declared.dataset
-    for name in declared.complete.files:
-        lines = files_of_days(
-            board, name, first, last, lambda data, day: _counts(dataset, data, day), _form(dataset, "counts"),
-            largest=LARGEST,
-        )  # fmt: skip
-        for each in lines:
-            problems += [each.problem] if each.problem else []
-            numbers += [Number(name, slot, records, version=each.version) for slot, records in each.lines]
-    return numbers, problems
+def facts_in_files(
+    folders: DayFolders, declared: DeclaredDataset, *, now: datetime
+) -> Iterator[ControlFile[Number | Ends]]:
+    """What the files of a dataset say: how many records slots have, or which end positions, as its basis asks.
 
-
-def ends_in_files(
-    board: Blackboard, declared: DeclaredDataset, first: date, last: date, *, now: datetime
-) -> tuple[list[Ends], list[str]]:
-    """Which end positions the files of the days from one to another say, and what is wrong in them.
-
-    They were taken when the file was written; at the latest now.
+    End positions were taken when the file was written; at the latest now.
     """
-    ends, problems, dataset = list[Ends](), list[str](), declared.declared.dataset
+    dataset = declared.declared.dataset
+    first = min(each.first for each in dataset.hierarchy.members)
     for name in declared.complete.files:
-        lines = files_of_days(
-            board, name, first, last, lambda data, day: _ends(dataset, data, day).items(), _form(dataset, "ends"),
-            largest=LARGEST,
-        )  # fmt: skip
-        for each in lines:
-            problems += [each.problem] if each.problem else []
-            taken = min(moment_of(each.version), now)
-            ends += [Ends(slot, streams, taken) for slot, streams in each.lines]
-    return ends, problems
+        if declared.complete.basis == "covered":
+            positions = files_of_days(
+                folders, name, lambda data, day: _ends(dataset, data, day).items(), _form(dataset, "ends"),
+                largest=LARGEST, since=first,
+            )  # fmt: skip
+            for file in positions:
+                taken = min(moment_of(file.version), now)
+                yield file.with_lines(Ends(slot, streams, taken) for slot, streams in file.lines)
+        else:
+            counts = files_of_days(
+                folders, name, lambda data, day: _counts(dataset, data, day), _form(dataset, "counts"),
+                largest=LARGEST, since=first,
+            )  # fmt: skip
+            for each in counts:
+                version = each.version
+                yield each.with_lines(Number(name, slot, records, version=version) for slot, records in each.lines)
 
 
 def _form(dataset: Dataset, what: str) -> tuple[object, ...]:
@@ -68,7 +59,7 @@ def _form(dataset: Dataset, what: str) -> tuple[object, ...]:
 
 def _counts(dataset: Dataset, data: bytes, day: date) -> Iterator[tuple[Slot, int]]:
     seen: set[Slot] = set()
-    for line, values in csv_lines(data, ("start", "records"), ("start", "member", "records")):
+    for line, values in csv_lines(data, _columns(dataset, "records")):
         slot = _slot(dataset, day, line, values)
         if slot in seen:
             raise ValueError(f"line {line}: {slot} comes twice")
@@ -78,12 +69,16 @@ def _counts(dataset: Dataset, data: bytes, day: date) -> Iterator[tuple[Slot, in
 
 def _ends(dataset: Dataset, data: bytes, day: date) -> dict[Slot, dict[str, int]]:
     found: dict[Slot, dict[str, int]] = {}
-    for line, values in csv_lines(data, ("start", "stream", "end"), ("start", "member", "stream", "end")):
+    for line, values in csv_lines(data, _columns(dataset, "stream", "end")):
         slot, stream = _slot(dataset, day, line, values), values["stream"]
         if stream in (streams := found.setdefault(slot, {})):
             raise ValueError(f"line {line}: the stream {stream!r} of {slot} comes twice")
         streams[stream] = _number(values, "end", line)
     return found
+
+
+def _columns(dataset: Dataset, *facts: str) -> tuple[str, ...]:
+    return ("start", *(("member",) if dataset.hierarchy.levels else ()), *facts)
 
 
 def _number(values: dict[str, str], column: str, line: int) -> int:
@@ -95,7 +90,7 @@ def _number(values: dict[str, str], column: str, line: int) -> int:
 
 def _slot(dataset: Dataset, day: date, line: int, values: dict[str, str]) -> Slot:
     """The base slot that a line of a day's file names. Raises ValueError."""
-    start, member = values["start"], values.get("member") or NO_MEMBER
+    start, member = values["start"], values.get("member", NO_MEMBER)
     if found := _TIME.fullmatch(start):
         start = f"{day}T{found[1]:0>2}{found[2] or ''}"
     try:

@@ -105,8 +105,8 @@ class Case:
     means that there is nothing to do. `begins` is the first instant of the slot, and `ends` the first after it.
     `earliest` is the first tick of the trigger's cron expression after that. `previous` is given if the flow waits for
     the slot before. `answered` is the newest answer of a person. `paused` is the flow's last pause, and `next_ends`
-    the end of the slot that follows this one. `alive` says which attempt at the slot lives, if one does, and
-    `given_up` why it was given up although it has no result.
+    the end of the slot that follows this one. `alive` says which attempt at the slot lives, or why none may follow the
+    last one yet, and `given_up` why it was given up although it has no result.
     """
 
     flow: str
@@ -232,6 +232,8 @@ def _latest(case: Case, trigger: Trigger) -> datetime | None:
 
 def _data(case: Case, trigger: Trigger, *, patient: bool) -> str:
     """Why the inputs that there are do not suffice. `patient`: it still waits for those that the trigger wants."""
+    if not case.inputs:
+        return "none of the datasets that it waits for has a slot there"
     missing = [each for each in case.inputs if each.counts and not each.complete]
     if trigger.complete == ALL:
         missing = [each for each in missing if not each.optional]
