@@ -61,12 +61,15 @@ def build_definitions(settings: fa.Settings, **replaced: Any) -> dg.Definitions:
         for name, assets in selections.items()
         if assets
     ]
+    flow = fa.Workflow("ads")
+    flow.computes(*hours, *clean, *derived)
     return project.definitions(
         assets=[ad_catalog(), *hours, *clean, *derived],
         asset_checks=audits,
         jobs=jobs,
         schedules=[fa.process_yesterday(job, sources) for job in jobs if job.name == PROCESS_DAY],
         resources={"rules": Rules(), **replaced},
+        workflows=[flow] if settings.continuous else [],
         domain="ads",
     )
 

@@ -129,7 +129,7 @@ def work(types: tuple[str, ...], name: str | None, *, until_idle: bool, as_json:
     client = client_of(installation, flow)
     flows = installation.project_workflows
     assert flows is not None  # noqa: S101 - a workflow was chosen from it
-    worker = flows.worker(installation.settings, flow, stages, client, done)
+    worker = flows.worker(installation.settings, installation.definitions, flow, stages, client, done)
     count = worker.run(over.is_set, until_idle=until_idle)
     if until_idle and worker.reason:
         say(f"Nothing is left for this worker: {worker.reason}.")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from feed_assets.sensors.failures import EVENTS, errors, errors_outside_steps, rejections
+from feed_assets.feed_events.failures import EVENTS, errors, errors_outside_steps, rejections
 
 LOOKED_AT = 50
 """The number of runs to look at for each partition, newest first."""

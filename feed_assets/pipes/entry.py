@@ -23,13 +23,13 @@ from dagster_pipes import (
 
 from feed_assets.engine.session import submitted_session
 from feed_assets.errors import exit_code
+from feed_assets.feed_events.failures import errors
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG, UPDATE
 from feed_assets.io_manager.run_attempts import ROOT_RUN
 from feed_assets.pipes.jobs import DESCRIPTION, FAILURE, PARTITION, TRANSIENT
 from feed_assets.pipes.messages import INTERVAL_SECONDS, pipes_metadata
 from feed_assets.project.loading import load_project
 from feed_assets.resources.storage import s3_client
-from feed_assets.sensors.failures import errors
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 """Tags of a run over several partitions."""

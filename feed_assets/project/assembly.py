@@ -49,6 +49,7 @@ from feed_assets.sensors.new_manifests import new_manifests
 from feed_assets.sensors.slot_marks import ProjectSlotMarks
 from feed_assets.sensors.slot_quality import slot_quality
 from feed_assets.sensors.starts import starts
+from feed_assets.sensors.ticks import HandOver, run_all
 from feed_assets.sensors.warehouse_loads import warehouse_loads
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.loading import load_sources
@@ -56,6 +57,7 @@ from feed_assets.sources.spec import Source
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.warehouse.address import warehouse_kind
 from feed_assets.workers.assembly import WORKFLOWS, ProjectWorkflows
+from feed_assets.workers.handing_over import HandingOver
 from feed_assets.workflow.flow import Workflow
 
 PROJECT = "project"
@@ -133,7 +135,9 @@ class Project:
             self.datasets,
             lambda: made.resolve_asset_graph(),  # noqa: PLW0108 - made below
         )
-        flows = {WORKFLOWS: ProjectWorkflows.of(workflows, asset_checks)} if workflows else {}
+        found = ProjectWorkflows.of(workflows, asset_checks)
+        hand_over = HandingOver(found, settings.base) if found.computed else run_all
+        flows = {WORKFLOWS: found} if workflows else {}
         given = {**self._resources(), SLOT_MARKS: marks, **flows, **(resources or {})}
         raw = [raw_logs(source, self.hours) for source in self.sources]
         reports = [late_data_reports(self.days)] if self.sources else []
@@ -143,7 +147,7 @@ class Project:
         made = dg.Definitions(
             assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
             asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
-            sensors=[*self._sensors(own, channels, warehouse=bool(tables))],
+            sensors=[*self._sensors(own, channels, hand_over, warehouse=bool(tables))],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
             resources={"file_feed": file_feed_io_manager(self.sources, _read_by_flows(own)), **given},
@@ -179,11 +183,18 @@ class Project:
         return found
 
     def _sensors(
-        self, assets: Sequence[dg.AssetsDefinition | dg.AssetSpec], channels: frozenset[str], *, warehouse: bool
+        self,
+        assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
+        channels: frozenset[str],
+        hand_over: HandOver,
+        *,
+        warehouse: bool,
     ) -> Iterator[dg.SensorDefinition]:
         settings, sources = self.settings, self.sources
         interval, run_config = settings.sensor_seconds, settings.run_config
-        yield late_growth(sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config)
+        yield late_growth(
+            sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config, hand_over=hand_over
+        )
         yield new_manifests(
             sources,
             first_day=settings.first_day,
@@ -192,6 +203,7 @@ class Project:
             interval_seconds=interval,
             scan_seconds=settings.scan_seconds,
             run_config=run_config,
+            hand_over=hand_over,
         )
         if _has_trigger(assets):
             yield starts(
@@ -202,6 +214,7 @@ class Project:
                 lookback_days=lookback_days(sources),
                 interval_seconds=interval,
                 run_config=run_config,
+                hand_over=hand_over,
             )
             yield slot_quality(
                 sources,
@@ -211,7 +224,9 @@ class Project:
                 run_config=run_config,
             )
         if checked := self._checked_hours(assets):
-            yield complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
+            yield complete_hours(
+                sources, checked, interval_seconds=interval, run_config=run_config, hand_over=hand_over
+            )
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)
         yield landings(sources, self.hours, interval_seconds=interval)

@@ -114,6 +114,14 @@ class DataSettings(Section):
     Default: `0`.
     """
 
+    continuous: _Switch = Field(
+        default=False, validation_alias="FEED_ASSETS_CONTINUOUS", description="1 for yes, and 0 for no"
+    )
+    """`1`: workers of the workflow `ads` compute the worked example's assets, and no runs of Dagster.
+
+    Start `feed-assets workflow serve` and `feed-assets workflow work`, too.
+    """
+
     @field_validator("datasets_directory")
     @classmethod
     def _is_there(cls, directory: Path | None) -> Path | None:
@@ -196,7 +204,8 @@ class Settings:
     the last two); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
     table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
     is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
-    If `gate`, the assets of the worked example have a trigger. A `datasets_directory` need not exist.
+    If `gate`, the assets of the worked example have a trigger; if `continuous`, a workflow computes them. A
+    `datasets_directory` need not exist.
     A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
@@ -214,6 +223,7 @@ class Settings:
     catalog: str = ""
     hourly: bool = False
     gate: bool = False
+    continuous: bool = False
     smtp: str = field(default="", repr=False)
     mail_from: str = ""
     mail_to: tuple[str, ...] = ()
@@ -248,6 +258,7 @@ class Settings:
             catalog=check_catalog(catalog, data.base) if catalog else "",
             hourly=data.hourly,
             gate=data.gate,
+            continuous=data.continuous,
             **copied,
         )
 

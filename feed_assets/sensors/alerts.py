@@ -5,9 +5,9 @@ from __future__ import annotations
 import dagster as dg
 
 from feed_assets.datasets.days import is_day
+from feed_assets.feed_events.failures import EVENTS, errors, errors_outside_steps, rejections
 from feed_assets.resources.notifier import Alert, Notifier
 from feed_assets.sensors.busy import WILL_RETRY
-from feed_assets.sensors.failures import EVENTS, errors, errors_outside_steps, rejections
 
 
 def alerts(*, interval_seconds: int) -> dg.SensorDefinition:

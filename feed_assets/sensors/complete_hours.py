@@ -18,7 +18,7 @@ from feed_assets.late_data.turns import Turns
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
+from feed_assets.sensors.ticks import TICK_SECONDS, HandOver, load_cursor, requests_of_tick, run_all, run_requests
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Need, state_of
 
@@ -29,6 +29,7 @@ def complete_hours(
     *,
     interval_seconds: int,
     run_config: Mapping[str, Any],
+    hand_over: HandOver = run_all,
 ) -> dg.SensorDefinition:
     """Watches every source that has an asset of checked hours: `checked` maps the source's key to it."""
 
@@ -66,7 +67,7 @@ def complete_hours(
                 wanted = requests.not_yet_requested(each.partition, states[each.partition])
                 if wanted and feeds.has(location, each.partition):
                     requests.add(Need(each.partition, wanted, each.reason))
-        runs = run_requests("complete_hours", feeds, requests.put_on_record(), run_config)
+        runs = hand_over(context, run_requests("complete_hours", feeds, requests.put_on_record(), run_config))
         for note in requests.decided:
             context.log.info(note)
         reason = None if runs else f"No hour is due. {'; '.join(requests.decided[:3])}".strip()

@@ -20,11 +20,13 @@ from feed_assets.sensors.flows import has_trigger
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import (
     TICK_SECONDS,
+    HandOver,
     day_to_resume,
     keep_contents,
     load_cursor,
     log_news,
     requests_of_tick,
+    run_all,
     run_requests,
 )
 from feed_assets.sources.spec import Source
@@ -37,6 +39,7 @@ def late_growth(
     *,
     interval_seconds: int,
     run_config: Mapping[str, Any],
+    hand_over: HandOver = run_all,
 ) -> dg.SensorDefinition:
     """Watches every source's lookback. `clean_assets` maps each kind of source to the asset made from it."""
 
@@ -76,7 +79,7 @@ def late_growth(
         days.settle(decisions, start_at=start_at, resume=resume)
         asked = requests.put_on_record()
         keep_contents(days, deadline)
-        runs = run_requests("late_growth", feeds, asked, run_config)
+        runs = hand_over(context, run_requests("late_growth", feeds, asked, run_config))
         lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
         content = {"resume": resume, "logged": log_news(context, lines, cursor)}
         return dg.SensorResult(

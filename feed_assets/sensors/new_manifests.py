@@ -37,9 +37,11 @@ from feed_assets.sensors.record_contents import content_of
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
     TICK_SECONDS,
+    HandOver,
     known_versions,
     load_cursor,
     requests_of_tick,
+    run_all,
     run_requests,
 )
 from feed_assets.sensors.update_events import UpdateEvents
@@ -66,6 +68,7 @@ def new_manifests(
     interval_seconds: int,
     scan_seconds: int,
     run_config: Mapping[str, Any],
+    hand_over: HandOver = run_all,
 ) -> dg.SensorDefinition:
     """Watches every feed of the code location, and requests runs with `run_config`.
 
@@ -92,7 +95,7 @@ def new_manifests(
         feeds, board = AssetFeedGraph.of(context.repository_def), blackboard.blackboard
         deadline = time.monotonic() + TICK_SECONDS
         events, flows = UpdateEvents(context, feeds, board), Flows.of(feeds, sources, first_day, datasets)
-        tick = _Tick(context, feeds, board, state.store, clock.now(), deadline, events, flows)
+        tick = _Tick(context, feeds, board, state.store, clock.now(), deadline, events, flows, hand_over)
         return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 
     return sensor
@@ -110,6 +113,7 @@ class _Tick:
     deadline: float
     events: UpdateEvents
     flows: Flows
+    hand_over: HandOver
     published: dict[Slot, Published] = field(default_factory=dict)
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     touched: set[tuple[str, str]] = field(default_factory=set)
@@ -141,7 +145,9 @@ class _Tick:
             first=cursor.get("compare"),
             among=lambda node: not self.flows.triggered(node.location),
         )
-        runs = run_requests("new_manifests", self.feeds, requests.put_on_record(), run_config)
+        runs = self.hand_over(
+            self.context, run_requests("new_manifests", self.feeds, requests.put_on_record(), run_config)
+        )
         for note in requests.decided:
             self.context.log.info(note)
         content = {

@@ -40,11 +40,13 @@ from feed_assets.sensors.overdue import overdue
 from feed_assets.sensors.raw_facts import count_files, record_counts, record_raw
 from feed_assets.sensors.ticks import (
     TICK_SECONDS,
+    HandOver,
     day_to_resume,
     keep_contents,
     load_cursor,
     log_news,
     requests_of_tick,
+    run_all,
     run_requests,
 )
 from feed_assets.sources.control_files import DayFolders
@@ -66,6 +68,7 @@ def starts(
     lookback_days: int,
     interval_seconds: int,
     run_config: Mapping[str, Any],
+    hand_over: HandOver = run_all,
 ) -> dg.SensorDefinition:
     """Starts every flow whose inputs are complete and good. `clean_assets` maps each kind of source to its asset."""
 
@@ -135,7 +138,7 @@ def starts(
         requests.notes += gate.give_up(requests.attempts)
         keep_contents(days, deadline)
         _copy_state(context, states, board)
-        runs = run_requests(STARTS, feeds, asked, run_config, gate.tags)
+        runs = hand_over(context, run_requests(STARTS, feeds, asked, run_config, gate.tags))
         logged = log_news(context, requests.decided, cursor)
         content = {"resume": resume, "compare": compare, "logged": logged, "events": seen, "touched": sorted(touched)}
         return dg.SensorResult(

@@ -39,6 +39,14 @@ REMEMBER_SECONDS = 5.0
 
 WHY_TAG = "feed_assets/why"
 
+HandOver = Callable[[dg.SensorEvaluationContext, list[dg.RunRequest]], list[dg.RunRequest]]
+"""Takes those of a tick's requests that somebody else than Dagster does, and returns the others."""
+
+
+def run_all(_: dg.SensorEvaluationContext, requests: list[dg.RunRequest]) -> list[dg.RunRequest]:
+    """Let Dagster run all requests."""
+    return requests
+
 
 def load_cursor(text: str | None) -> dict[str, object]:
     """The cursor's content; empty if it cannot be read, which storage and run keys make harmless."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import dagster as dg
@@ -13,6 +13,7 @@ from feed_assets.checks.asset_checks import Limits, expectations_of
 from feed_assets.engine.task_tables import SparkTables
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.resources.settings import Settings
+from feed_assets.workers.computing import RunsOfAssets
 from feed_assets.workers.publisher import FeedPublisher, PublishedFeed
 from feed_assets.workflow.flow import Stage, Workflow
 from feed_assets.workflow.worker import Caller, Worker
@@ -25,8 +26,10 @@ WORKFLOWS: Final = "workflows"
 class ProjectWorkflows:
     """The workflows of a project, and the feeds that their stages publish."""
 
-    flows: tuple[Workflow, ...]
-    feeds: Mapping[dg.AssetKey, PublishedFeed]
+    flows: tuple[Workflow, ...] = ()
+    feeds: Mapping[dg.AssetKey, PublishedFeed] = field(default_factory=dict)
+    computed: Mapping[dg.AssetKey, Workflow] = field(default_factory=dict)
+    """The workflow that computes each of these assets."""
 
     @classmethod
     def of(cls, flows: Iterable[Workflow], asset_checks: Sequence[dg.AssetChecksDefinition]) -> ProjectWorkflows:
@@ -47,11 +50,18 @@ class ProjectWorkflows:
                         message = f"Two stages publish {asset.key.to_user_string()}: a feed has one maker."
                         raise dg.DagsterInvalidDefinitionError(message)
                     feeds[asset.key] = _published(flow, stage, audits)
-        return cls(found, feeds)
+        computed: dict[dg.AssetKey, Workflow] = {}
+        for flow in found:
+            for asset in flow.computed:
+                if asset.key in feeds or computed.setdefault(asset.key, flow) is not flow:
+                    message = f"Two stages make {asset.key.to_user_string()}: a feed has one maker."
+                    raise dg.DagsterInvalidDefinitionError(message)
+        return cls(found, feeds, computed)
 
     def worker(
         self,
         settings: Settings,
+        definitions: dg.Definitions,
         flow: Workflow,
         stages: Sequence[Stage],
         caller: Caller,
@@ -64,7 +74,8 @@ class ProjectWorkflows:
             return settings.spark.spark_session
 
         publisher = FeedPublisher(board, spark, settings.clock.now, self.feeds, Limits().tolerance)
-        return Worker(flow, stages, caller, board, SparkTables(board, spark), publisher, done)
+        computer = RunsOfAssets(definitions, settings.run_config)
+        return Worker(flow, stages, caller, board, SparkTables(board, spark), publisher, computer, done)
 
 
 def _published(flow: Workflow, stage: Stage, audits: Mapping[dg.AssetKey, Any]) -> PublishedFeed:

@@ -62,11 +62,21 @@ class Publisher(Protocol):
         ...
 
 
+class Computer(Protocol):
+    """Computes partitions of assets as Dagster's runs do, in this process."""
+
+    def compute(self, payload: Any) -> None:
+        """Compute, audit and publish what the payload names. Raises StageError if that fails."""
+        ...
+
+
 PUBLISHED: Final = "published"
 REJECTED: Final = "rejected"
 GONE: Final = "gone"
 PUBLISH: Final = "publish"
 """The stage that every workflow has whose stages publish."""
+COMPUTE: Final = "compute"
+"""The stage that every workflow has that computes assets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,8 @@ class Workflow:
         check_name(name)
         self.name = name
         self.stages: dict[str, Stage] = {}
+        self.computed: list[Any] = []
+        """The assets that its workers compute."""
 
     def __repr__(self) -> str:
         return f"Workflow({self.name!r})"
@@ -157,6 +169,16 @@ class Workflow:
         The partition is the `day` of the payload, unless the function calls `work.publish`. See `stage` for the rest.
         """
         return self._declare(version, parameters, seconds, attempts, most, asset)
+
+    def computes(self, *assets: Any, seconds: float = LEASE_SECONDS, attempts: int | None = None) -> None:
+        """Let workers compute these assets, instead of runs of Dagster, whenever a sensor of the project asks for it.
+
+        Sensors decide as before what is due; what they would ask Dagster for becomes a task. A worker computes it with
+        the Spark that it has, and audits and publishes it as a run does. Runs by hand, by a schedule or a backfill stay
+        runs of Dagster. `seconds` and `attempts` as in `stage`.
+        """
+        self.computed += assets
+        self.stages[COMPUTE] = Stage(COMPUTE, _compute, "1", seconds=seconds, attempts=attempts)
 
     def run(
         self,
@@ -213,6 +235,7 @@ class Work:
     board: Blackboard
     tables: Tables | None = None
     publisher: Publisher | None = None
+    computer: Computer | None = None
     keep: Callable[[str, float], None] = lambda *_: None
     """Keeps a checkpoint and the progress."""
     made: list[NewTask] = field(default_factory=list)
@@ -344,3 +367,10 @@ def _publish(work: Work) -> None:
     outcome = work.publisher.publish(stage.publishes, payload["partition"], payload["update"], maker=payload["maker"])
     if outcome == GONE:
         work.made.append(NewTask(stage.name, payload["of"], files=tuple(work.files)))
+
+
+def _compute(work: Work) -> None:
+    """Compute partitions of assets."""
+    if work.computer is None:
+        raise StageError("This worker computes no assets: start it with `feed-assets workflow work`.")
+    work.computer.compute(work.payload)

@@ -106,6 +106,7 @@ def run_here(
         board,
         (tables or _of_spark)(board),
         _Kept(ran),
+        None,
         lambda each, unit, outcome: ran.done.append((each.name, unit, outcome)),
     )
     worker.run(lambda: False, until_idle=True)

@@ -19,7 +19,7 @@ import msgspec
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.workflow.calls import Commit, Fail, Lease, Refused, Release, Renew, Reply, TaskView
 from feed_assets.workflow.errors import StageError
-from feed_assets.workflow.flow import Publisher, Stage, Tables, Work, Workflow
+from feed_assets.workflow.flow import Computer, Publisher, Stage, Tables, Work, Workflow
 
 RENEWALS: Final = 3
 """How often a lease is renewed in its length."""
@@ -117,6 +117,7 @@ class Worker:
     board: Blackboard
     tables: Tables | None = None
     publisher: Publisher | None = None
+    computer: Computer | None = None
     done: Callable[[Stage, int, str], None] = lambda *_: None
     reason: str = ""
     """Why there was nothing to do last."""
@@ -175,8 +176,9 @@ class Worker:
                 self.caller.call(Release, ids=held.ids, reason="this worker has other code", after=1.0)
             return "released"
         work = Work(
-            self.flow, stage, tuple(held.tasks), held.parameters, self.board, self.tables, self.publisher, held.renew
-        )
+            self.flow, stage, tuple(held.tasks), held.parameters, self.board, self.tables, self.publisher,
+            self.computer, held.renew,
+        )  # fmt: skip
         try:
             result = stage.function(work)
             if stage.publishes is not None and result is not None:

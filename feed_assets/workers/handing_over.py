@@ -1,0 +1,88 @@
+"""Requests of sensors that become tasks of a workflow, as its workers compute what the requests ask for.
+
+Here: which requests, and inserting the tasks. Not here: what is due (`sensors`), and computing it (`computing`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import dagster as dg
+
+from feed_assets.errors import FeedAssetsError
+from feed_assets.workers.assembly import ProjectWorkflows
+from feed_assets.workers.computing import payload_of
+from feed_assets.workflow.calls import Insert
+from feed_assets.workflow.client import Client
+from feed_assets.workflow.epochs import newest_address
+from feed_assets.workflow.flow import COMPUTE, Workflow
+from feed_assets.workflow.places import open_board, open_workflow
+from feed_assets.workflow.tasks import NewTask
+
+TOKEN: Final = "FEED_ASSETS_WORKFLOW_TOKEN"  # noqa: S105 - the name of a variable
+PATIENCE: Final = 5.0
+"""Seconds for which a tick looks for a master."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandingOver:
+    """Inserts a task for each request of which one workflow computes all assets; Dagster runs the others.
+
+    A request is on record before, so a task that cannot be inserted now is asked for again by a later tick. The same
+    request twice is one task.
+    """
+
+    workflows: ProjectWorkflows
+    base: str
+
+    def __call__(self, context: dg.SensorEvaluationContext, requests: list[dg.RunRequest]) -> list[dg.RunRequest]:
+        """Hand the requests of a tick over; returns those for Dagster."""
+        mine: dict[str, list[dg.RunRequest]] = {}
+        left = list[dg.RunRequest]()
+        for each in requests:
+            flow = _computer(each, self.workflows)
+            (left if flow is None else mine.setdefault(flow.name, [])).append(each)
+        for flow in self.workflows.flows:
+            if asked := mine.get(flow.name):
+                try:
+                    for note in _insert(flow, asked, self.base):
+                        context.log.info(note)
+                except FeedAssetsError as error:
+                    what = f"{len(asked)} tasks are not inserted into the workflow {flow.name}; a later tick does it."
+                    context.log.warning(f"{what} {error}")
+        return left
+
+
+def _computer(request: dg.RunRequest, workflows: ProjectWorkflows) -> Workflow | None:
+    """The workflow that computes all assets of a request."""
+    flows = {workflows.computed.get(each) for each in request.asset_selection or ()}
+    return flows.pop() if len(flows) == 1 else None
+
+
+def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> list[str]:
+    place = open_workflow(open_board(base), flow.name)
+
+    def find() -> str | None:
+        found = newest_address(place)
+        return found.url if found else None
+
+    token = os.environ.get(TOKEN)
+    client = Client(
+        place.token, find, "a sensor", authorization=f"Bearer {token}" if token else None, patience=PATIENCE
+    )
+    tasks = [NewTask(COMPUTE, payload_of(each), group=_group(each), key=str(each.run_key)) for each in requests]
+    answer = client.call(Insert, tasks=tuple(tasks)).answer
+    there = set(answer.there)
+    return [
+        f"{task.group} of {request.partition_key} is unit {unit} of the workflow {flow.name}"
+        f"{', and was there' if unit in there else ''}."
+        for request, task, unit in zip(requests, tasks, answer.ids, strict=True)
+    ]
+
+
+def _group(request: dg.RunRequest) -> str:
+    """The group of a task: its first asset."""
+    return next(each.to_user_string() for each in request.asset_selection or ())
