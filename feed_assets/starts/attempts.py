@@ -219,6 +219,12 @@ class Attempts:
             save_attempts(transaction, self.base, [new], self.now())
         return new
 
+    def lives(self, key: str) -> bool:
+        """Whether the attempt with this key has no result yet; also if it is not on record. Raises StoreError."""
+        with self.store.reading() as connection:
+            found = attempt_of_key(connection, self.base, key)
+        return found is None or found.alive
+
     def end(self, key: str, state: State, reason: str = "", *, lease: Lease | None = None) -> Attempt | None:
         """Record the end of an attempt, and release its lease; returns it as it is then, None if it is not on record.
 

@@ -13,6 +13,8 @@ from feed_assets.checks.asset_checks import Limits, expectations_of
 from feed_assets.engine.task_tables import SparkTables
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.resources.settings import Settings
+from feed_assets.starts.attempts import Attempts
+from feed_assets.state.store import Store
 from feed_assets.workers.computing import RunsOfAssets
 from feed_assets.workers.publisher import FeedPublisher, PublishedFeed
 from feed_assets.workflow.flow import Stage, Workflow
@@ -74,7 +76,9 @@ class ProjectWorkflows:
             return settings.spark.spark_session
 
         publisher = FeedPublisher(board, spark, settings.clock.now, self.feeds, Limits().tolerance)
-        computer = RunsOfAssets(definitions, settings.run_config)
+        computer = RunsOfAssets(
+            definitions, settings.run_config, Attempts(Store(settings.state), board.uri(""), settings.clock.now)
+        )
         return Worker(flow, stages, caller, board, SparkTables(board, spark), publisher, computer, done)
 
 

@@ -5,19 +5,27 @@ Here: a task as a run inside this process. Not here: which requests of sensors b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
 import dagster as dg
 
 from feed_assets.feed_events.failures import errors
+from feed_assets.feed_events.triggers import attempts_of
+from feed_assets.io_manager.run_attempts import ROOT_RUN
+from feed_assets.starts.attempt import State
+from feed_assets.starts.attempts import Attempts
 from feed_assets.workflow.errors import StageError
 
 ASSETS: Final = "assets"
 PARTITION: Final = "partition"
 TAGS: Final = "tags"
+_ROOTS: Final = UUID("8d5ad9a6-5f0e-4a55-8f0c-0b1c6f1f9a53")
+"""The namespace of the roots of runs: all tries of a task have one root, so they keep its attempts."""
+_log = logging.getLogger(__name__)
 
 
 def payload_of(request: dg.RunRequest) -> dict[str, Any]:
@@ -35,12 +43,23 @@ class RunsOfAssets:
 
     definitions: dg.Definitions
     run_config: Mapping[str, Any]
+    attempts: Attempts
 
     def compute(self, payload: Any) -> None:
         """Compute and audit the assets of a payload. A rejected update is no failure: people are told by its record.
 
-        Raises StageError if a step fails.
+        Does nothing if the attempts for which it was asked have ended: then others follow them. If a step fails, they
+        live on, as the task is tried again. Raises StageError if a step fails.
         """
+        asked = attempts_of(payload[TAGS])
+        if asked and not any(self.attempts.lives(each) for each in asked):
+            _log.info("%s of %s is not computed: its request has ended.", *payload[ASSETS][:1], payload[PARTITION])
+            return
+        self._run(payload, str(uuid5(_ROOTS, ",".join(asked) or str(uuid4()))))
+        for each in asked:
+            self.attempts.end(each, State.ENDED, "its task is done")
+
+    def _run(self, payload: Any, root: str) -> None:
         keys = [dg.AssetKey.from_user_string(each) for each in payload[ASSETS]]
         job = self.definitions.resolve_implicit_global_asset_job_def()
         checks = self._checks(keys)
@@ -49,7 +68,7 @@ class RunsOfAssets:
                 instance=instance,
                 run_id=str(uuid4()),
                 partition_key=payload[PARTITION],
-                tags=payload[TAGS],
+                tags={**payload[TAGS], ROOT_RUN: root},
                 run_config={**self.run_config, "loggers": {}},
                 raise_on_error=False,
             )
