@@ -14,6 +14,7 @@ from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import ONE_DAY, hour_name, midnight
 from feed_assets.file_feed.control import recorded_digests
 from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.names import begun
 from feed_assets.file_feed.record import RawInput, inputs_digest
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.wording import counted
@@ -25,6 +26,8 @@ from feed_assets.sources.raw import raw_days
 from feed_assets.sources.spec import Source
 
 ONE_HOUR = timedelta(hours=1)
+PAUSE = timedelta(minutes=10)
+"""How long after a check an hour that may still grow is checked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,14 @@ class DueHour:
 
 
 def due_hours(
-    board: Blackboard, source: Source, of_kind: Sequence[Source], feed: Feed, *, now: datetime, until: float = inf
+    board: Blackboard,
+    source: Source,
+    of_kind: Sequence[Source],
+    feed: Feed,
+    *,
+    now: datetime,
+    early: bool = False,
+    until: float = inf,
 ) -> Iterator[DueHour]:
     """The due hours of a source, oldest first; two listings of its raw data, and two of its checked hours.
 
@@ -49,6 +59,9 @@ def due_hours(
     - Its run ended before it published.
 
     On a disk, days with copied files that cannot be compared before `until` are left for later.
+
+    `early`: hours that are over and not complete are due, too, as soon as they have files; again if they have others,
+    PAUSE after the last check.
 
     `of_kind` are all sources of its kind: a day waits for the longest buffer among them.
     """
@@ -66,10 +79,14 @@ def due_hours(
         for hour in sorted(read.hours):
             complete = midnight(day) + (int(hour) + 1 + source.buffer_hours) * ONE_HOUR
             known = digests.get(partition := hour_name(str(day), hour), {})
-            if now < complete or not (to_come or known):
-                continue
             of_hour = read.during([hour])
             state = inputs_digest([of_hour])
+            if early and now < complete:
+                if state not in known.values() and (not known or now - begun(max(known)) >= PAUSE):
+                    yield DueHour(partition, state, f"{source.key} {partition} has {counted(of_hour.count, 'file')}")
+                continue
+            if now < complete or not (to_come or known):
+                continue
             if why := _why_due(source, feed, partition, of_hour, state, known, in_force.get(partition)):
                 yield DueHour(partition, state, f"{source.key} {partition} {why}")
 

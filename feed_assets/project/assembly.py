@@ -225,7 +225,12 @@ class Project:
             )
         if checked := self._checked_hours(assets):
             yield complete_hours(
-                sources, checked, interval_seconds=interval, run_config=run_config, hand_over=hand_over
+                sources,
+                checked,
+                interval_seconds=interval,
+                run_config=run_config,
+                hand_over=hand_over,
+                early=isinstance(hand_over, HandingOver) and hand_over.takes(checked.values()),
             )
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)

@@ -30,8 +30,12 @@ def complete_hours(
     interval_seconds: int,
     run_config: Mapping[str, Any],
     hand_over: HandOver = run_all,
+    early: bool = False,
 ) -> dg.SensorDefinition:
-    """Watches every source that has an asset of checked hours: `checked` maps the source's key to it."""
+    """Watches every source that has an asset of checked hours: `checked` maps the source's key to it.
+
+    `early`: hours are checked when they are over, and not `buffer_hours` later, as workers with a warm Spark can.
+    """
 
     @dg.sensor(
         name="complete_hours",
@@ -57,7 +61,7 @@ def complete_hours(
             of_kind = [each for each in sources if each.kind == source.kind]
             feed = feeds.feeds[location].declaration.on(board)
             try:
-                due = list(due_hours(board, source, of_kind, feed, now=now, until=deadline))
+                due = list(due_hours(board, source, of_kind, feed, now=now, early=early, until=deadline))
             except FeedError as error:
                 requests.notes.append(f"{source.key} cannot be read: {error}")
                 continue

@@ -6,7 +6,7 @@ Here: which requests, and inserting the tasks. Not here: what is due (`sensors`)
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,10 @@ class HandingOver:
 
     workflows: ProjectWorkflows
     base: str
+
+    def takes(self, keys: Iterable[dg.AssetKey]) -> bool:
+        """Whether workers compute all of these assets."""
+        return all(each in self.workflows.computed for each in keys)
 
     def __call__(self, context: dg.SensorEvaluationContext, requests: list[dg.RunRequest]) -> list[dg.RunRequest]:
         """Hand the requests of a tick over; returns those for Dagster."""

@@ -1,4 +1,4 @@
-"""A master of a workflow in a process of its own, for tests: `python -m feed_assets_tests.workers.masters BASE NAME`."""
+"""A master of a workflow in a process of its own: `python -m feed_assets_tests.workers.masters BASE NAME`."""
 
 from __future__ import annotations
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import dagster as dg
 import pytest
 
+import feed_assets as fa
+from feed_assets.starts.attempts import Attempts
 from feed_assets.workers.assembly import WORKFLOWS, ProjectWorkflows
 from feed_assets.workflow.calls import Configure
 from feed_assets.workflow.worker import Worker
@@ -68,6 +71,48 @@ def test_a_day_that_is_due_becomes_one_task_and_a_worker_publishes_it(continuous
     assert len(continuous.rows(CLEAN)) == 25
 
 
+def test_the_gate_hands_its_starts_over_and_a_late_hour_starts_the_day_once_more(continuous: Installation) -> None:
+    gated = replace(continuous, settings=replace(continuous.settings, gate=True), _definitions=None)
+    gated.land(ads(20))
+    with working(gated) as (worker, did):
+        for late in (None, "late"):
+            if late:
+                gated.land(ads(5, start=20), name=late)
+            for _ in range(2):
+                assert gated.tick("starts").asked == {}
+            worker.run(lambda: False, until_idle=True)
+            assert gated.tick("starts").asked == {}
+            assert not worker.once()
+
+    assert did == [("compute", "done")] * 2
+    assert len(gated.rows(CLEAN)) == 25
+    attempts = Attempts(gated.store, gated.board.uri(""), lambda: gated.now)
+    assert [str(each.state) for each in attempts.of(CLEAN, DAY)] == ["published", "published"]
+
+
+def test_a_workers_result_is_that_of_a_run_of_dagster_row_for_row(continuous: Installation, tmp_path: Path) -> None:
+    by_run = replace(
+        continuous,
+        settings=replace(continuous.settings, continuous=False, base=str(tmp_path / "other")),
+        cursors={},
+        _definitions=None,
+    )
+    rows = [*ads(20), *ads(5, start=3)]
+    for installation in (continuous, by_run):
+        for number in (2, 0, 1):
+            installation.land(rows[number::3], name=f"part-{number}")
+    with working(continuous) as (worker, _):
+        continuous.tick("late_growth")
+        worker.run(lambda: False, until_idle=True)
+    by_run.execute(by_run.tick("late_growth"))
+
+    def plain(installation: Installation) -> list[str]:
+        return sorted(str(sorted(row.items())) for row in installation.rows(CLEAN))
+
+    assert len(plain(by_run)) == 20
+    assert plain(continuous) == plain(by_run)
+
+
 def test_a_tick_without_a_master_loses_nothing(continuous: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("feed_assets.workers.handing_over.PATIENCE", 0.2)
     continuous.land(ads(20))
@@ -82,8 +127,6 @@ def test_a_tick_without_a_master_loses_nothing(continuous: Installation, monkeyp
 
 
 def test_an_asset_that_two_workflows_compute_is_refused(continuous: Installation) -> None:
-    import feed_assets as fa
-
     one, other = fa.Workflow("one"), fa.Workflow("other")
     asset = continuous.definitions.get_assets_def("clean_ads")
     one.computes(asset)

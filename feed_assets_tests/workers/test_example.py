@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -16,9 +17,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/countries"
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    from countries import definitions
-
-    yield definitions
+    yield import_module("countries.definitions")
     for each in [name for name in sys.modules if name.partition(".")[0] == "countries"]:
         del sys.modules[each]
 
