@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from feed_assets.workflow.state import State
+from feed_assets.workflow.state import Name, State
 from feed_assets.workflow.tasks import OWN_GROUPS, Task
 
 FIRST_TRIES_A_RETRY: Final = 10
@@ -116,8 +116,10 @@ class Queues:
         """The queues of each type. A place stays until it comes to the head, also if its task is gone."""
         self._starts = Deadlines()
         """Of the tasks with a delay."""
-        self._delayed: Counter[tuple[str, str]] = Counter()
+        self._delayed: Counter[Name] = Counter()
         """How many members of each bundle have a delay."""
+        self._whole: dict[Name, int] = {}
+        """The member of each queued bundle that has its place."""
         self._ends = Deadlines()
         """Of the leases."""
         self._budgets: dict[str, RetryBudget] = {}
@@ -131,8 +133,11 @@ class Queues:
                 self._ends.take_back(task.id)
                 if task.key and (waiting := self._state.waiting_keys.get((task.group, task.key))):
                     startable.append(self._state.tasks[waiting])
-            elif self._starts.take_back(task.id):
+                continue
+            if self._starts.take_back(task.id):
                 self._count_delayed(task, -1)
+            if task.bundle is not None:
+                self._whole.pop((task.group, task.bundle.name), None)
         for task in new:
             if task.dead or task.group in OWN_GROUPS:
                 continue
@@ -217,16 +222,17 @@ class Queues:
 
     def _put(self, tasks: Iterable[Task]) -> None:
         """Queue those of the tasks that may start."""
-        bundles = set()
         for task in tasks:
-            if not self._may_start(task):
-                continue
             if task.bundle is None:
-                self._queue(task, is_retry=task.attempt > 0)
-            elif (task.group, task.bundle.name) not in bundles:
-                bundles.add((task.group, task.bundle.name))
+                if self._may_start(task):
+                    self._queue(task, is_retry=task.attempt > 0)
+                continue
+            bundle = task.group, task.bundle.name
+            if bundle not in self._whole and self._state.is_whole(task) and not self._delayed[bundle]:
                 members = list(self._state.members(task))
-                self._queue(max(members, key=lambda each: each.order), is_retry=any(each.attempt for each in members))
+                last = max(members, key=lambda each: each.order)
+                self._whole[bundle] = last.id
+                self._queue(last, is_retry=any(each.attempt for each in members))
 
     def _count_delayed(self, task: Task, step: int) -> None:
         if task.bundle is not None:
@@ -249,8 +255,9 @@ class Queues:
         return False
 
     def _may_start(self, task: Task) -> bool:
+        """Whether a task may start; one of a bundle, if it has the place of its bundle."""
         if task.bundle is not None:
-            return self._state.is_whole(task) and not self._delayed[task.group, task.bundle.name]
+            return self._whole.get((task.group, task.bundle.name)) == task.id
         if task.holder or task.dead or task.id in self._starts:
             return False
         return not (task.key and (task.group, task.key) in self._state.leased_keys)
