@@ -88,11 +88,8 @@ class Deadlines:
         return found
 
 
-class Place(NamedTuple):
-    """A task in a queue; for a bundle, the member that is last in order."""
-
-    order: float
-    id: int
+Place = tuple[float, int]
+"""The order of a task in its queue, and its id; for a bundle, those of the member that is last in order."""
 
 
 class Line(NamedTuple):
@@ -184,7 +181,7 @@ class Queues:
             if not heads:
                 break
             place, line = min(heads)
-            tasks = list(self._state.members(self._state.tasks[place.id]))
+            tasks = list(self._state.members(self._state.tasks[place[1]]))
             if found and len(found) + len(tasks) > most:
                 break
             heapq.heappop(lines[line])
@@ -216,7 +213,7 @@ class Queues:
         for lines in self._lines.values():
             for line, queue in lines.items():
                 if self._has_head(queue):
-                    since = self._state.tasks[queue[0].id].since
+                    since = self._state.tasks[queue[0][1]].since
                     found[line.group] = min(found.get(line.group, since), since)
         return found
 
@@ -242,13 +239,16 @@ class Queues:
                 del self._delayed[bundle]
 
     def _queue(self, task: Task, *, is_retry: bool) -> None:
-        line = Line(task.group, is_retry, task.priority)
-        heapq.heappush(self._lines.setdefault(task.type, {}).setdefault(line, []), Place(*task.order))
+        lines = self._lines.setdefault(task.type, {})
+        queue = lines.get((task.group, is_retry, task.priority))  # type: ignore[call-overload] # it equals a Line
+        if queue is None:
+            queue = lines[Line(task.group, is_retry, task.priority)] = []
+        heapq.heappush(queue, task.order)
 
     def _has_head(self, queue: list[Place], taken: Container[int] = ()) -> bool:
         """Whether a queue has a task at its head that may start, once all others there are dropped."""
         while queue:
-            task = self._state.tasks.get(queue[0].id)
+            task = self._state.tasks.get(queue[0][1])
             if task is not None and task.id not in taken and self._may_start(task):
                 return True
             heapq.heappop(queue)

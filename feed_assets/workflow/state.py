@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -119,6 +120,7 @@ class State:
             state.sessions[name] = Session(highest, {seq: (digest, answer) for seq, digest, answer in answers})
         state.edges = set(found.edges)
         for task in found.tasks:
+            _share_names(task)
             state._add(task)
         for group, name, origins in found.closed:
             state._close((group, name), set(origins))
@@ -140,7 +142,10 @@ class State:
 
     def replay(self, mutation: bytes) -> None:
         """Apply a mutation as the journal has it."""
-        self.apply(decode_mutation(mutation))
+        decoded = decode_mutation(mutation)
+        for task in decoded.new:
+            _share_names(task)
+        self.apply(decoded)
 
     def apply(self, mutation: Mutation) -> list[Task]:
         """Apply the next mutation, and return the tasks that are gone."""
@@ -216,7 +221,9 @@ class State:
         return self.leased_keys if task.holder else self.waiting_keys
 
     def _count(self, task: Task, step: int) -> None:
-        counts, status = self.counts.setdefault(task.group, Counter()), task.status
+        counts, status = self.counts.get(task.group), task.status
+        if counts is None:
+            counts = self.counts[task.group] = Counter()
         counts[status] += step
         if not counts[status]:
             del counts[status]
@@ -272,3 +279,9 @@ class State:
             session.highest = max(session.highest, mutation.seq)
             for each in [seq for seq in session.answers if seq <= session.highest - WINDOW]:
                 del session.answers[each]
+
+
+def _share_names(task: Task) -> None:
+    """Let tasks that were decoded share the texts of their names: with a million tasks this saves 100 MB."""
+    msgspec.structs.force_setattr(task, "group", sys.intern(task.group))
+    msgspec.structs.force_setattr(task, "type", task.group if task.type == task.group else sys.intern(task.type))
