@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from feed_assets.workflow.state import Name, State
+from feed_assets.workflow.state import Name, State, without_collection
 from feed_assets.workflow.tasks import OWN_GROUPS, Task
 
 FIRST_TRIES_A_RETRY: Final = 10
@@ -120,7 +120,8 @@ class Queues:
         self._ends = Deadlines()
         """Of the leases."""
         self._budgets: dict[str, RetryBudget] = {}
-        self.follow((), state.tasks.values(), now)
+        with without_collection():
+            self.follow((), state.tasks.values(), now)
 
     def follow(self, gone: Iterable[Task], new: Iterable[Task], now: float) -> None:
         """See what a mutation has changed."""
