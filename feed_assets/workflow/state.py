@@ -89,7 +89,7 @@ class State:
         self.next_id = 1
         self.tasks: dict[int, Task] = {}
         self.units: dict[int, int] = {}
-        """The id of each unit's present version."""
+        """The present version of each unit that has changed: the first one has the unit's number as its id."""
         self.sessions: dict[str, Session] = {}
         self.configurations: dict[str, Task] = {}
         self.controls: dict[str, Task] = {}
@@ -124,7 +124,7 @@ class State:
         state.edges = set(found.edges)
         with without_collection():
             for task in found.tasks:
-                _share_names(task)
+                _share(task)
                 state._add(task)
         for group, name, origins in found.closed:
             state._close((group, name), set(origins))
@@ -148,7 +148,7 @@ class State:
         """Apply a mutation as the journal has it."""
         decoded = decode_mutation(mutation)
         for task in decoded.new:
-            _share_names(task)
+            _share(task)
         self.apply(decoded)
 
     def apply(self, mutation: Mutation) -> list[Task]:
@@ -158,7 +158,7 @@ class State:
             self._add(task)
         if mutation.new:
             self.next_id = max(self.next_id, mutation.new[-1].id + 1)
-        if consumed := [each for each in gone if each.unit not in self.units]:
+        if consumed := [each for each in gone if not self._is_there(each.unit)]:
             self._consume(consumed, mutation.new)
         if mutation.session:
             self._note(mutation)
@@ -167,8 +167,8 @@ class State:
 
     def version_of(self, unit: int) -> Task | None:
         """The present version of a unit."""
-        found = self.units.get(unit)
-        return None if found is None else self.tasks[found]
+        found = self.tasks.get(self.units.get(unit, unit))
+        return found if found is not None and found.unit == unit else None
 
     def members(self, task: Task) -> Iterator[Task]:
         """The tasks of its bundle that are there; itself without one."""
@@ -191,7 +191,8 @@ class State:
 
     def _add(self, task: Task) -> None:
         self.tasks[task.id] = task
-        self.units[task.unit] = task.id
+        if task.id != task.unit:
+            self.units[task.unit] = task.id
         if task.group in OWN_GROUPS:
             self._own(task)[task.key] = task
             return
@@ -205,7 +206,8 @@ class State:
 
     def _remove(self, task_id: int) -> Task:
         task = self.tasks.pop(task_id)
-        del self.units[task.unit]
+        if task.id != task.unit:
+            del self.units[task.unit]
         if task.group in OWN_GROUPS:
             del self._own(task)[task.key]
             return task
@@ -217,6 +219,9 @@ class State:
             members.ids.remove(task_id)
             self._count_waiting(task, members, task.bundle.size, -1)
         return task
+
+    def _is_there(self, unit: int) -> bool:
+        return unit in self.tasks or unit in self.units
 
     def _own(self, task: Task) -> dict[str, Task]:
         return self.configurations if task.group == CONFIGURATION else self.controls
@@ -262,7 +267,7 @@ class State:
                 if bundle in self.bundles and not self.bundles[bundle].ids:
                     del self.bundles[bundle]
         for origin in {each.origin for each in consumed}:
-            if origin not in self._descendants and origin not in self.units:
+            if origin not in self._descendants and not self._is_there(origin):
                 for bundle in self._closed_of.pop(origin, ()):
                     self.closed[bundle].remove(origin)
                     if not self.closed[bundle]:
@@ -297,7 +302,10 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _share_names(task: Task) -> None:
-    """Let tasks that were decoded share the texts of their names: with a million tasks this saves 100 MB."""
-    msgspec.structs.force_setattr(task, "group", sys.intern(task.group))
-    msgspec.structs.force_setattr(task, "type", task.group if task.type == task.group else sys.intern(task.type))
+def _share(task: Task) -> None:
+    """Let tasks that were decoded share equal values: the memory is free for others."""
+    put = msgspec.structs.force_setattr
+    if task.origin == task.unit:
+        put(task, "origin", task.unit)
+    put(task, "group", sys.intern(task.group))
+    put(task, "type", task.group if task.type == task.group else sys.intern(task.type))

@@ -6,7 +6,19 @@ import random
 from typing import Any
 
 from feed_assets.workflow.calls import (
-    Answer, AnyCall, Command, Commit, Configure, Fail, Hello, Insert, Lease, Numbered, Refused, Release, Renew,
+    Answer,
+    AnyCall,
+    Command,
+    Commit,
+    Configure,
+    Fail,
+    Hello,
+    Insert,
+    Lease,
+    Numbered,
+    Refused,
+    Release,
+    Renew,
 )  # fmt: skip
 from feed_assets.workflow.machine import Machine
 from feed_assets.workflow.state import Mutation, State, encode_mutation
@@ -98,7 +110,9 @@ class Client:
     def renew(self, *ids: int, seconds: float = 60.0, **more: Any) -> Answer:
         return self.call(Renew, ids=ids, seconds=seconds, **more)
 
-    def commit(self, *ids: int, produce: tuple[NewTask, ...] = (), configurations: dict[str, int] | None = None) -> Answer:
+    def commit(
+        self, *ids: int, produce: tuple[NewTask, ...] = (), configurations: dict[str, int] | None = None
+    ) -> Answer:
         present = {kind: task.id for kind, task in self.master.state.configurations.items()}
         present = present if configurations is None else configurations
         return self.call(Commit, consume=ids, configurations=present, produce=produce)
@@ -122,4 +136,3 @@ def replayed(journal: list[bytes]) -> State:
     for each in journal:
         state.replay(each)
     return state
-

@@ -187,6 +187,13 @@ def test_a_checkpoint_has_a_limit(master: Master) -> None:
         assert str(error) == "A checkpoint has at most 1,024 bytes."
 
 
+def test_only_the_number_of_a_unit_names_it_not_an_id_of_a_later_version(master: Master) -> None:
+    (unit,) = master.person.insert(new())
+    (task,) = master.client().lease()
+    assert master.state.version_of(unit) == master.state.tasks[task]
+    assert master.state.version_of(task) is None
+
+
 # --- configurations ---------------------------------------------------------------------------------------------------
 
 
@@ -223,7 +230,10 @@ def test_a_configuration_replaces_the_present_one_only(master: Master) -> None:
     present = master.state.configurations["split"]
     call = master.person.call
     error = refused("Conflict", call, Configure, type="split", payload={"v": 2}, replaces=0)
-    assert (error.ids, str(error)) == ((present.id,), f"The configuration of split is task {present.id} now: look again.")
+    assert (error.ids, str(error)) == (
+        (present.id,),
+        f"The configuration of split is task {present.id} now: look again.",
+    )
     same = call(Configure, type="split", payload={}, replaces=present.id)
     assert same.ids == same.there == (present.id,)
 

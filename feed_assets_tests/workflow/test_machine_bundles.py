@@ -61,7 +61,9 @@ def test_a_member_of_another_size_or_type_is_refused(master: Master, task: objec
     assert master.state.count("total", "waiting") == 1
 
 
-def test_the_name_of_a_bundle_is_used_once_while_anything_of_its_origins_is_left(master: Master, worker: Client) -> None:
+def test_the_name_of_a_bundle_is_used_once_while_anything_of_its_origins_is_left(
+    master: Master, worker: Client
+) -> None:
     def refused() -> None:
         with pytest.raises(Refused, match="has all of its tasks already"):
             master.person.insert(MEMBER)

@@ -102,7 +102,7 @@ def test_any_task_is_refused_or_survives_a_failover(payload: Any, key: str, grou
     try:
         (unit,) = master.person.insert(NewTask("split", payload, group, key, files=tuple(files)))
     except Refused as error:
-        assert error.code in {"Invalid", "TooLarge"}
+        assert error.code in {"Invalid", "TooLarge"}  # noqa: PT017 - it may be refused or not
         return
     task = master.state.version_of(unit)
     assert State.load(master.state.dump()).version_of(unit) == task
