@@ -81,6 +81,27 @@ class _Dump(msgspec.Struct, array_like=True):
     tasks: list[Task]
 
 
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Let the garbage collector rest: a million new objects, none of them garbage, double its work again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _share(task: Task) -> None:
+    """Let tasks that were decoded share equal values: the memory is free for others."""
+    put = msgspec.structs.force_setattr
+    if task.origin == task.unit:
+        put(task, "origin", task.unit)
+    put(task, "group", sys.intern(task.group))
+    put(task, "type", task.group if task.type == task.group else sys.intern(task.type))
+
+
 class State:
     """All tasks and sessions of a workflow, after `position` mutations."""
 
@@ -288,24 +309,3 @@ class State:
             session.highest = max(session.highest, mutation.seq)
             for each in [seq for seq in session.answers if seq <= session.highest - WINDOW]:
                 del session.answers[each]
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Let the garbage collector rest: a million new objects, none of them garbage, double its work again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _share(task: Task) -> None:
-    """Let tasks that were decoded share equal values: the memory is free for others."""
-    put = msgspec.structs.force_setattr
-    if task.origin == task.unit:
-        put(task, "origin", task.unit)
-    put(task, "group", sys.intern(task.group))
-    put(task, "type", task.group if task.type == task.group else sys.intern(task.type))
