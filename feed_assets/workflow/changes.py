@@ -6,6 +6,7 @@ Here: what becomes of a task that somebody inserts, or that comes back to its qu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -125,8 +126,8 @@ class Change:
             raise Refused(fault.code, f"{where}: {fault.message}.")
         delay, bundle = float(wanted.delay), wanted.bundle
         return Task(
-            0, 0, origin, wanted.group or wanted.type, wanted.type, payload, self.wall + delay, wanted.key,
-            Bundle(bundle.name, bundle.size) if bundle else None, wanted.files, wanted.priority, delay,
+            0, 0, origin, sys.intern(wanted.group or wanted.type), sys.intern(wanted.type), payload, self.wall + delay,
+            wanted.key, Bundle(bundle.name, bundle.size) if bundle else None, wanted.files, wanted.priority, delay,
         )  # fmt: skip
 
     def _join(self, task: Task, bundle: Bundle) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from feed_assets.workflow.state import State
+from feed_assets.workflow.state import Name, State, without_collection
 from feed_assets.workflow.tasks import OWN_GROUPS, Task
 
 FIRST_TRIES_A_RETRY: Final = 10
@@ -88,11 +88,8 @@ class Deadlines:
         return found
 
 
-class Place(NamedTuple):
-    """A task in a queue; for a bundle, the member that is last in order."""
-
-    order: float
-    id: int
+Place = tuple[float, int]
+"""The order of a task in its queue, and its id; for a bundle, those of the member that is last in order."""
 
 
 class Line(NamedTuple):
@@ -116,12 +113,15 @@ class Queues:
         """The queues of each type. A place stays until it comes to the head, also if its task is gone."""
         self._starts = Deadlines()
         """Of the tasks with a delay."""
-        self._delayed: Counter[tuple[str, str]] = Counter()
+        self._delayed: Counter[Name] = Counter()
         """How many members of each bundle have a delay."""
+        self._whole: dict[Name, int] = {}
+        """The member of each queued bundle that has its place."""
         self._ends = Deadlines()
         """Of the leases."""
         self._budgets: dict[str, RetryBudget] = {}
-        self.follow((), state.tasks.values(), now)
+        with without_collection():
+            self.follow((), state.tasks.values(), now)
 
     def follow(self, gone: Iterable[Task], new: Iterable[Task], now: float) -> None:
         """See what a mutation has changed."""
@@ -131,8 +131,11 @@ class Queues:
                 self._ends.take_back(task.id)
                 if task.key and (waiting := self._state.waiting_keys.get((task.group, task.key))):
                     startable.append(self._state.tasks[waiting])
-            elif self._starts.take_back(task.id):
+                continue
+            if self._starts.take_back(task.id):
                 self._count_delayed(task, -1)
+            if task.bundle is not None:
+                self._whole.pop((task.group, task.bundle.name), None)
         for task in new:
             if task.dead or task.group in OWN_GROUPS:
                 continue
@@ -179,7 +182,7 @@ class Queues:
             if not heads:
                 break
             place, line = min(heads)
-            tasks = list(self._state.members(self._state.tasks[place.id]))
+            tasks = list(self._state.members(self._state.tasks[place[1]]))
             if found and len(found) + len(tasks) > most:
                 break
             heapq.heappop(lines[line])
@@ -211,22 +214,23 @@ class Queues:
         for lines in self._lines.values():
             for line, queue in lines.items():
                 if self._has_head(queue):
-                    since = self._state.tasks[queue[0].id].since
+                    since = self._state.tasks[queue[0][1]].since
                     found[line.group] = min(found.get(line.group, since), since)
         return found
 
     def _put(self, tasks: Iterable[Task]) -> None:
         """Queue those of the tasks that may start."""
-        bundles = set()
         for task in tasks:
-            if not self._may_start(task):
-                continue
             if task.bundle is None:
-                self._queue(task, is_retry=task.attempt > 0)
-            elif (task.group, task.bundle.name) not in bundles:
-                bundles.add((task.group, task.bundle.name))
+                if self._may_start(task):
+                    self._queue(task, is_retry=task.attempt > 0)
+                continue
+            bundle = task.group, task.bundle.name
+            if bundle not in self._whole and self._state.is_whole(task) and not self._delayed[bundle]:
                 members = list(self._state.members(task))
-                self._queue(max(members, key=lambda each: each.order), is_retry=any(each.attempt for each in members))
+                last = max(members, key=lambda each: each.order)
+                self._whole[bundle] = last.id
+                self._queue(last, is_retry=any(each.attempt for each in members))
 
     def _count_delayed(self, task: Task, step: int) -> None:
         if task.bundle is not None:
@@ -236,21 +240,25 @@ class Queues:
                 del self._delayed[bundle]
 
     def _queue(self, task: Task, *, is_retry: bool) -> None:
-        line = Line(task.group, is_retry, task.priority)
-        heapq.heappush(self._lines.setdefault(task.type, {}).setdefault(line, []), Place(*task.order))
+        lines = self._lines.setdefault(task.type, {})
+        queue = lines.get((task.group, is_retry, task.priority))  # type: ignore[call-overload] # it equals a Line
+        if queue is None:
+            queue = lines[Line(task.group, is_retry, task.priority)] = []
+        heapq.heappush(queue, task.order)
 
     def _has_head(self, queue: list[Place], taken: Container[int] = ()) -> bool:
         """Whether a queue has a task at its head that may start, once all others there are dropped."""
         while queue:
-            task = self._state.tasks.get(queue[0].id)
+            task = self._state.tasks.get(queue[0][1])
             if task is not None and task.id not in taken and self._may_start(task):
                 return True
             heapq.heappop(queue)
         return False
 
     def _may_start(self, task: Task) -> bool:
+        """Whether a task may start; one of a bundle, if it has the place of its bundle."""
         if task.bundle is not None:
-            return self._state.is_whole(task) and not self._delayed[task.group, task.bundle.name]
+            return self._whole.get((task.group, task.bundle.name)) == task.id
         if task.holder or task.dead or task.id in self._starts:
             return False
         return not (task.key and (task.group, task.key) in self._state.leased_keys)

@@ -7,10 +7,13 @@ a failover forgets (`queues`).
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -78,6 +81,27 @@ class _Dump(msgspec.Struct, array_like=True):
     tasks: list[Task]
 
 
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Let the garbage collector rest: a million new objects, none of them garbage, double its work again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _share(task: Task) -> None:
+    """Let tasks that were decoded share equal values: the memory is free for others."""
+    put = msgspec.structs.force_setattr
+    if task.origin == task.unit:
+        put(task, "origin", task.unit)
+    put(task, "group", sys.intern(task.group))
+    put(task, "type", task.group if task.type == task.group else sys.intern(task.type))
+
+
 class State:
     """All tasks and sessions of a workflow, after `position` mutations."""
 
@@ -86,7 +110,7 @@ class State:
         self.next_id = 1
         self.tasks: dict[int, Task] = {}
         self.units: dict[int, int] = {}
-        """The id of each unit's present version."""
+        """The present version of each unit that has changed: the first one has the unit's number as its id."""
         self.sessions: dict[str, Session] = {}
         self.configurations: dict[str, Task] = {}
         self.controls: dict[str, Task] = {}
@@ -111,15 +135,18 @@ class State:
         state = cls()
         if dump is None:
             return state
-        found = msgspec.msgpack.decode(dump, type=_Dump)
+        with without_collection():
+            found = msgspec.msgpack.decode(dump, type=_Dump)
         if found.format != FORMAT:
             raise ValueError(f"The state has format {found.format}; this program knows {FORMAT} only: use its version.")
         state.position, state.next_id = found.position, found.next_id
         for name, highest, answers in found.sessions:
             state.sessions[name] = Session(highest, {seq: (digest, answer) for seq, digest, answer in answers})
         state.edges = set(found.edges)
-        for task in found.tasks:
-            state._add(task)
+        with without_collection():
+            for task in found.tasks:
+                _share(task)
+                state._add(task)
         for group, name, origins in found.closed:
             state._close((group, name), set(origins))
         return state
@@ -140,7 +167,10 @@ class State:
 
     def replay(self, mutation: bytes) -> None:
         """Apply a mutation as the journal has it."""
-        self.apply(decode_mutation(mutation))
+        decoded = decode_mutation(mutation)
+        for task in decoded.new:
+            _share(task)
+        self.apply(decoded)
 
     def apply(self, mutation: Mutation) -> list[Task]:
         """Apply the next mutation, and return the tasks that are gone."""
@@ -149,7 +179,7 @@ class State:
             self._add(task)
         if mutation.new:
             self.next_id = max(self.next_id, mutation.new[-1].id + 1)
-        if consumed := [each for each in gone if each.unit not in self.units]:
+        if consumed := [each for each in gone if not self._is_there(each.unit)]:
             self._consume(consumed, mutation.new)
         if mutation.session:
             self._note(mutation)
@@ -158,8 +188,8 @@ class State:
 
     def version_of(self, unit: int) -> Task | None:
         """The present version of a unit."""
-        found = self.units.get(unit)
-        return None if found is None else self.tasks[found]
+        found = self.tasks.get(self.units.get(unit, unit))
+        return found if found is not None and found.unit == unit else None
 
     def members(self, task: Task) -> Iterator[Task]:
         """The tasks of its bundle that are there; itself without one."""
@@ -182,7 +212,8 @@ class State:
 
     def _add(self, task: Task) -> None:
         self.tasks[task.id] = task
-        self.units[task.unit] = task.id
+        if task.id != task.unit:
+            self.units[task.unit] = task.id
         if task.group in OWN_GROUPS:
             self._own(task)[task.key] = task
             return
@@ -196,7 +227,8 @@ class State:
 
     def _remove(self, task_id: int) -> Task:
         task = self.tasks.pop(task_id)
-        del self.units[task.unit]
+        if task.id != task.unit:
+            del self.units[task.unit]
         if task.group in OWN_GROUPS:
             del self._own(task)[task.key]
             return task
@@ -209,6 +241,9 @@ class State:
             self._count_waiting(task, members, task.bundle.size, -1)
         return task
 
+    def _is_there(self, unit: int) -> bool:
+        return unit in self.tasks or unit in self.units
+
     def _own(self, task: Task) -> dict[str, Task]:
         return self.configurations if task.group == CONFIGURATION else self.controls
 
@@ -216,7 +251,9 @@ class State:
         return self.leased_keys if task.holder else self.waiting_keys
 
     def _count(self, task: Task, step: int) -> None:
-        counts, status = self.counts.setdefault(task.group, Counter()), task.status
+        counts, status = self.counts.get(task.group), task.status
+        if counts is None:
+            counts = self.counts[task.group] = Counter()
         counts[status] += step
         if not counts[status]:
             del counts[status]
@@ -251,7 +288,7 @@ class State:
                 if bundle in self.bundles and not self.bundles[bundle].ids:
                     del self.bundles[bundle]
         for origin in {each.origin for each in consumed}:
-            if origin not in self._descendants and origin not in self.units:
+            if origin not in self._descendants and not self._is_there(origin):
                 for bundle in self._closed_of.pop(origin, ()):
                     self.closed[bundle].remove(origin)
                     if not self.closed[bundle]:

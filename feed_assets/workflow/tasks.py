@@ -85,9 +85,7 @@ class Task(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def status(self) -> Status:
         """Whether it waits, is leased, or has failed too often."""
-        if self.dead:
-            return "dead"
-        return "leased" if self.holder else "waiting"
+        return "leased" if self.holder else "dead" if self.dead else "waiting"
 
     @property
     def order(self) -> tuple[float, int]:
