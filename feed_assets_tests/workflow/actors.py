@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from threading import local
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -31,7 +32,7 @@ from feed_assets_tests.blackboard.replay import Failed
 from feed_assets_tests.workflow.states import Mutations
 
 TOKEN = "00112233445566778899aabbccddeeff"
-_running = [""]
+_running = local()
 _truncated = truncate
 
 
@@ -47,7 +48,7 @@ def _serve(place: Place, reign: Reign, state: Mutations, plan: str) -> None:
     """Do what the plan says: `w` writes a mutation, `s` makes a snapshot and truncates, `r` resigns."""
     for at, act in enumerate(plan):
         if act == "w":
-            mutation = f"{_running[0]}{at}".encode()
+            mutation = f"{_running.name}{at}".encode()
             reign.append(state.position + 1, [mutation])
             state.replay(mutation)
             acknowledge(place, reign.epoch, mutation)
@@ -76,7 +77,7 @@ def remember(place: Place, epoch: int, state: Mutations) -> None:
 
 def candidate(name: str, plan: str, board: Blackboard) -> int:
     """Takes over, at any time that the search chooses, and serves."""
-    _running[0] = name
+    _running.name = name
     place = place_on(board)
     reign, state = take_over(
         place,
@@ -94,7 +95,7 @@ def candidate(name: str, plan: str, board: Blackboard) -> int:
 
 def late_reader(name: str, plan: str, board: Blackboard) -> int:
     """A mistaken candidate, which creates its epoch after it has read."""
-    _running[0] = name
+    _running.name = name
     place = place_on(board)
     each = _candidate(place, name)
     each._address = own_address(newest_epoch(place) + 1, name, name)
@@ -116,7 +117,7 @@ def _candidate(place: Place, name: str) -> Candidate[Mutations]:
 
 def master(plan: str, stored: Mapping[str, bytes], board: Blackboard) -> int:
     """The master of epoch 1, which has stood still in the middle of its reign, and goes on when the search chooses."""
-    _running[0] = "a"
+    _running.name = "a"
     place = place_on(board)
     objects = NumberedEntries(MemoryBlackboard(stored), place.journal(1).prefix).listed()
     last = max(objects, key=lambda each: each.key).key
@@ -143,7 +144,7 @@ def ordered() -> Iterator[None]:
     """Let each program be a function of what storage answers."""
 
     def named(_: int) -> str:
-        return _running[0].zfill(32)
+        return _running.name.zfill(32)
 
     with (
         patch.object(reigns, "secrets", SimpleNamespace(token_hex=named)),

@@ -54,7 +54,9 @@ def test_in_every_order_no_acknowledged_mutation_is_lost(plans: tuple[str, ...])
     )
 
 
-@pytest.mark.parametrize("plans", [("m:ws", "c:ws"), pytest.param(("m:sw", "c:w", "c:"), marks=pytest.mark.slow)], ids=" ".join)
+@pytest.mark.parametrize(
+    "plans", [("m:ws", "c:ws"), pytest.param(("m:sw", "c:w", "c:"), marks=pytest.mark.slow)], ids=" ".join
+)
 def test_nor_is_one_lost_where_one_snapshot_suffices_to_delete(
     plans: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
