@@ -73,7 +73,8 @@ class Made:
 def snapshot_once(place: Place, load: Load[S], *, said: Callable[[str], None] = lambda _: None) -> Made | None:
     """Make a snapshot of all entries there are now, and read it back.
 
-    None if there are no mutations since the one before, or another process made a later one meanwhile. Raises JournalDamagedError, BlackboardError.
+    None if there are no mutations since the one before, or another process made a later one meanwhile. Raises
+    JournalDamagedError, BlackboardError.
     """
     there = listed(place)
     try:
@@ -92,7 +93,10 @@ def snapshot_once(place: Place, load: Load[S], *, said: Callable[[str], None] = 
     )
     _store(place, made, dump)
     del dump
-    stored, _ = read_snapshot(place, made.epoch, made.number)
+    try:
+        stored, _ = read_snapshot(place, made.epoch, made.number)
+    except NotFoundError:
+        return None  # so late that it was deleted already, after two later ones
     if stored != made:
         raise JournalDamagedError(
             f"{place.board.uri(place.snapshot(made.epoch, made.number))} is another state than its journal gives. "

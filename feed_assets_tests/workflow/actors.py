@@ -245,7 +245,7 @@ def _all_but_seals(objects):
 def mistakes() -> dict[str, list]:
     """Patches that switch a rule off."""
     here = f"{__name__}._truncated"
-    no_look = partial(patch.object, snapshots, "_look", lambda place, epoch: None)
+    no_look = partial(patch.object, snapshots, "_look", lambda *_: None)
     return {
         "seals are deleted": [partial(patch, here, partial(_delete_seals, truncate))],
         "deleted without a look, and the seal not looked behind": [

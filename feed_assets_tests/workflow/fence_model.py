@@ -76,7 +76,9 @@ def _wrong(state: State) -> str:
     return ""
 
 
-def _steps(state: State, which: int, rules: Rules, numbers: int, epochs: int) -> Iterator[State]:
+def _steps(  # noqa: C901, PLR0912 - a case for each step
+    state: State, which: int, rules: Rules, numbers: int, epochs: int
+) -> Iterator[State]:
     master, objects = state.masters[which], dict(state.objects)
 
     def to(at: str, stored: dict[Slot, Any] | None = None, **changes: Any) -> State:

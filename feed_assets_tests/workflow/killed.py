@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,19 +20,22 @@ DONE = b"done"
 def serve(base: str, kill_at: int, answers: Connection) -> None:
     """Reign, and send each mutation that is durable. Killed before request `kill_at`; if negative, after it."""
     board = open_board(base)
-    asked = [0]
-    for name in ("page", "read", "create", "upload", "delete"):
+    asked = count(1)
 
-        def request(*arguments: Any, perform: Any = getattr(board, name), **options: Any) -> Any:
-            asked[0] += 1
-            if asked[0] == kill_at:
+    def counting(perform: Callable[..., Any]) -> Callable[..., Any]:
+        def request(*arguments: Any, **options: Any) -> Any:
+            number = next(asked)
+            if number == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             answer = perform(*arguments, **options)
-            if asked[0] == -kill_at:
+            if number == -kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             return answer
 
-        setattr(board, name, request)
+        return request
+
+    for name in ("page", "read", "create", "upload", "delete"):
+        setattr(board, name, counting(getattr(board, name)))
     place = open_workflow(board, "revenue")
     reign, state = take_over(place, Mutations, address="", start_heart=lambda _: None)
     for number in range(6):

@@ -39,7 +39,7 @@ def explored(*plans: str) -> Exploration:
         ("m:wsw", "c:ws"),
         ("m:sw:lx", "c:w:lx"),
         ("m:wr", "c:wr"),
-        ("m:w", "c:w", "c:w"),
+        pytest.param(("m:w", "c:w", "c:w"), marks=pytest.mark.slow),
         pytest.param(("m:sw", "c:w", "c:w"), marks=pytest.mark.slow),
         pytest.param(("m:wsw:l", "c:ws:lx"), marks=pytest.mark.slow),
     ],

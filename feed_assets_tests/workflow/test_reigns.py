@@ -156,10 +156,9 @@ class Failing(MemoryBlackboard):
         self.failing, self.left = operations, times
 
     def __getattribute__(self, name: str):
-        if name in {"page", "read", "create", "replace"} and name in self.failing:
-            if self.left:
-                self.left -= 1
-                raise UnavailableError("The store is away.", transient=name != "create")
+        if name in {"page", "read", "create", "replace"} and name in self.failing and self.left:
+            self.left -= 1
+            raise UnavailableError("The store is away.", transient=name != "create")
         return super().__getattribute__(name)
 
 
