@@ -15,6 +15,7 @@ NEEDED = {
     # The others are loaded at the start of a receiver, which takes longer than all the rest of it.
     "feed_assets_tests.receiving.light": ["sqlite3", "uvicorn.lifespan.on"],
     "feed_assets_tests.serving.greeting": ["uvicorn.lifespan.on"],
+    "feed_assets_tests.workflow.killed": [],
 }
 """The modules that fork processes, and what their processes load besides."""
 

@@ -61,6 +61,10 @@ def follow(place: Place, state: Replayed, cursor: Cursor, *, through: int | None
         journal = place.journal(epoch)
         last = cursor.number if epoch == cursor.epoch else 0
         objects = journal.listed(after=last)
+        if objects and not objects[-1].size:
+            # It would pass for a seal; but candidates write into theirs who they are.
+            uri = journal.blackboard.uri(objects[-1].key)
+            raise JournalDamagedError(f"{uri} is empty. Restore this object, from a backup or an older version of it.")
         is_sealed = bool(objects) and journal.is_seal(objects[-1])
         if through is not None and not is_sealed:
             # Every epoch before a new one was sealed by its candidate, and a seal is never deleted.

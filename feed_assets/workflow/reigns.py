@@ -21,7 +21,7 @@ from feed_assets.workflow.epochs import Address, Heart, address_of, heartbeat_ta
 from feed_assets.workflow.errors import StoppedError, StoreSilentError, SupersededError, WorkflowError
 from feed_assets.workflow.history import BEGINNING, Cursor, HoleError, follow
 from feed_assets.workflow.places import Place
-from feed_assets.workflow.snapshots import Load, S, load_newest
+from feed_assets.workflow.snapshots import Load, S, listed, load_newest
 
 UNDECIDED_AFTER: Final = 60.0
 """Seconds for which a write is repeated until the store decides it."""
@@ -267,7 +267,8 @@ class Candidate(Generic[S]):
         self._go_on()
         if end == (0, 0):
             return self._load(None), BEGINNING
-        state, cursor, _ = load_newest(self._place, self._load, before=end, said=self._said)
+        there = [each for each in listed(self._place) if each < end]
+        state, cursor, _ = load_newest(self._place, self._load, there, said=self._said)
         return state, follow(self._place, state, cursor, through=end[0])
 
     def _refuse_newer(self) -> None:

@@ -73,15 +73,16 @@ class Made:
 def snapshot_once(place: Place, load: Load[S], *, said: Callable[[str], None] = lambda _: None) -> Made | None:
     """Make a snapshot of all entries there are now, and read it back.
 
-    None if there are no mutations since the one before. Raises JournalDamagedError, BlackboardError.
+    None if there are no mutations since the one before, or another process made a later one meanwhile. Raises
+    JournalDamagedError, BlackboardError.
     """
-    state, cursor, before = load_newest(place, load, said=said)
+    there = listed(place)
     try:
+        state, cursor, before = load_newest(place, load, there, said=said)
         cursor = follow(place, state, cursor)
     except HoleError:
-        found = listed(place)
-        if found and found[-1] > ((before.epoch, before.number) if before else (0, 0)):
-            return None  # somebody else made a later one, and has removed entries that this one needs
+        if listed(place)[-1:] > there[-1:]:
+            return None  # another process made a later one, and has removed what this one needs
         raise
     if state.position == (before.position if before else 0):
         return None
@@ -92,7 +93,10 @@ def snapshot_once(place: Place, load: Load[S], *, said: Callable[[str], None] = 
     )
     _store(place, made, dump)
     del dump
-    stored, _ = read_snapshot(place, made.epoch, made.number)
+    try:
+        stored, _ = read_snapshot(place, made.epoch, made.number)
+    except NotFoundError:
+        return None  # so late that it was deleted already, after two later ones
     if stored != made:
         raise JournalDamagedError(
             f"{place.board.uri(place.snapshot(made.epoch, made.number))} is another state than its journal gives. "
@@ -104,18 +108,16 @@ def snapshot_once(place: Place, load: Load[S], *, said: Callable[[str], None] = 
 def load_newest(
     place: Place,
     load: Load[S],
+    there: Sequence[tuple[int, int]],
     *,
-    before: tuple[int, int] | None = None,
     said: Callable[[str], None] = lambda _: None,
 ) -> tuple[S, Cursor, Snapshot | None]:
-    """The state of the newest snapshot, of an entry before `before`; the empty state if there is none.
+    """The state of the newest of these snapshots (see `listed`); the empty state if there is none.
 
     A damaged snapshot is passed over, and `said` gets a sentence: the one before it serves as well. Raises HoleError if
     a snapshot was removed meanwhile.
     """
-    for epoch, number in reversed(listed(place)):
-        if before is not None and (epoch, number) >= before:
-            continue
+    for epoch, number in reversed(there):
         try:
             found, dump = read_snapshot(place, epoch, number)
         except NotFoundError as error:
