@@ -9,7 +9,7 @@ import logging
 import signal
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -145,42 +145,24 @@ def bring_into_force(name: str | None, *, dry_run: bool, as_json: bool) -> None:
 
     From then on, no work is committed that was done with another configuration: it is done again.
     """
-    from feed_assets.workflow.calls import Configure  # noqa: PLC0415 - only if it is used
+    from feed_assets.workflow.applying import apply, differences  # noqa: PLC0415 - only if it is used
 
     installation = load_installation()
     flow = chosen_workflow(installation, name)
     client = client_of(installation, flow)
-    present = {each["key"]: each for each in client.read("tasks", group="configuration")["tasks"]}
-    changes = []
-    for stage in flow.stages.values():
-        there = present.get(stage.name)
-        before: Mapping[str, Any] = there["payload"] if there else {}
-        changed = _difference(before, stage.configuration)
-        if changed:
-            changes.append({"stage": stage.name, "changes": changed})
-        if changed and not dry_run:
-            client.call(Configure, type=stage.name, payload=stage.configuration, replaces=there["id"] if there else 0)
-    gone = sorted(set(present) - set(flow.stages))
+    found, gone = differences(client, flow)
+    if not dry_run:
+        apply(client, found)
     if as_json:
+        changes = [{"stage": each.stage.name, "changes": each.changes} for each in found]
         print_json({"changes": changes, "not_in_project": gone, "applied": not dry_run})
         return
-    rows = [(each["stage"], *change) for each in changes for change in each["changes"]]
+    rows = [(each.stage.name, *change) for each in found for change in each.changes]
     print_table(["stage", "what", "before", "now"], rows, empty="Nothing has changed.", keep=["stage", "what"])
     for each in gone:
         say(f"{each} is no stage of the project any more; its tasks wait until a worker that has it does them.")
-    if dry_run and changes:
+    if dry_run and found:
         say("Nothing was changed, as --dry-run says.")
-
-
-def _difference(before: Mapping[str, Any], now_: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What differs, by name; parameters one by one."""
-
-    def flat(configuration: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: value for name, value in configuration.items() if name != "parameters"}
-        return {**found, **{f"parameters.{name}": value for name, value in configuration.get("parameters", {}).items()}}
-
-    old, new = flat(before), flat(now_)
-    return [(name, old.get(name), new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
 
 
 def _stage(stages: Mapping[str, Stage], name: str) -> Stage:

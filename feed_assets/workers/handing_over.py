@@ -89,4 +89,4 @@ def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> lis
 
 def _group(request: dg.RunRequest) -> str:
     """The group of a task: its first asset."""
-    return next(each.to_user_string() for each in request.asset_selection or ())
+    return next(each.to_python_identifier() for each in request.asset_selection or ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -13,9 +14,9 @@ import pytest
 import feed_assets as fa
 from feed_assets.starts.attempts import Attempts
 from feed_assets.workers.assembly import WORKFLOWS, ProjectWorkflows
-from feed_assets.workflow.calls import Configure
+from feed_assets.workflow.applying import apply, differences
 from feed_assets.workflow.worker import Worker
-from feed_assets_tests.harness import DAY, Installation, ads
+from feed_assets_tests.harness import DAY, SHOP_ADS, SHOP_CLICKS, Installation, ads, write_sources
 from feed_assets_tests.workers.masters import served
 
 CLEAN = "clean-ads/v1.0"
@@ -35,8 +36,7 @@ def working(installation: Installation) -> Iterator[tuple[Worker, list[tuple[str
     (flow,) = flows.flows
     did: list[tuple[str, str]] = []
     with served(installation.base, flow.name) as client:
-        for stage in flow.stages.values():
-            client.call(Configure, type=stage.name, payload=stage.configuration)
+        apply(client, differences(client, flow)[0])
         yield (
             flows.worker(
                 installation.settings,
@@ -111,6 +111,32 @@ def test_a_workers_result_is_that_of_a_run_of_dagster_row_for_row(continuous: In
 
     assert len(plain(by_run)) == 20
     assert plain(continuous) == plain(by_run)
+
+
+def test_an_hour_is_checked_when_it_is_over_and_a_late_file_costs_one_more_check_of_it(
+    continuous: Installation,
+) -> None:
+    texts = (each.replace("buffer_hours: 0", "buffer_hours: 5") for each in (SHOP_ADS, SHOP_CLICKS))
+    write_sources(continuous.settings.sources_directory, *texts)
+    noon = datetime.fromisoformat(f"{DAY}T13:01:00Z")
+    settings = replace(continuous.settings, hourly=True)
+    hourly = replace(continuous, settings=settings, _definitions=None)
+    hourly.land(ads(20))
+
+    def ticked(minutes: int) -> list[tuple[str, str]]:
+        """What the worker did after a tick so many minutes after the hour's end."""
+        now = hourly.at(noon + timedelta(minutes=minutes))
+        with working(now) as (worker, did):
+            assert now.tick("complete_hours").asked == {}
+            worker.run(lambda: False, until_idle=True)
+            return did
+
+    assert ticked(0) == [("compute", "done")]
+    assert ticked(1) == []
+    hourly.land(ads(5, start=20), name="late")
+    assert ticked(2) == []
+    assert ticked(15) == [("compute", "done")]
+    assert ticked(16) == []
 
 
 def test_a_tick_without_a_master_loses_nothing(continuous: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def place(board: MemoryBlackboard) -> Place:
 
 
 def test_all_who_create_a_workflow_have_the_same_token_and_names_are_no_paths(board: MemoryBlackboard) -> None:
-    with pytest.raises(NoWorkflowError, match="workflow create revenue"):
+    with pytest.raises(NoWorkflowError, match="workflow serve"):
         open_workflow(board, "revenue")
     assert create_workflow(board, "revenue") == create_workflow(board, "revenue") == open_workflow(board, "revenue")
     assert create_workflow(board, "other").token != open_workflow(board, "revenue").token
