@@ -14,10 +14,10 @@ import dagster as dg
 import pytest
 
 from feed_assets.blackboard.port import UnavailableError
+from feed_assets.feed_events.failures import root_cause
 from feed_assets.operations.day_runs import SelectionError, backfill, count_partitions, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.busy import WILL_RETRY
-from feed_assets.feed_events.failures import root_cause
 from feed_assets_tests.waiting import HANGS
 
 DAYS = ["2019-11-24", "2019-11-25", "2019-11-26"]
