@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from feed_assets.workflow.flow import Workflow
     from feed_assets.workflow.places import Place
 
-TOKEN: Final = "FEED_ASSETS_WORKFLOW_TOKEN"  # noqa: S105 - the name of a variable
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -50,20 +49,10 @@ def place_of(installation: Installation, flow: Workflow, *, create: bool = False
 
 def client_of(installation: Installation, flow: Workflow, *, patience: float | None = None) -> Client:
     """A client of its master, wherever that is."""
-    from feed_assets.workflow.client import PATIENCE_SECONDS, Client  # noqa: PLC0415 - loads the HTTP client
-    from feed_assets.workflow.epochs import newest_address  # noqa: PLC0415 - as above
+    from feed_assets.workflow import finding  # noqa: PLC0415 - loads the HTTP client
+    from feed_assets.workflow.client import PATIENCE_SECONDS  # noqa: PLC0415 - as above
 
-    place = place_of(installation, flow)
-
-    def find() -> str | None:
-        found = newest_address(place)
-        return found.url if found else None
-
-    token = os.environ.get(TOKEN)
-    return Client(
-        place.token,
-        find,
-        build=f"feed-assets, process {os.getpid()}",
-        authorization=f"Bearer {token}" if token else None,
-        patience=PATIENCE_SECONDS if patience is None else patience,
+    build = f"feed-assets, process {os.getpid()}"
+    return finding.client_of(
+        place_of(installation, flow), build, patience=PATIENCE_SECONDS if patience is None else patience
     )

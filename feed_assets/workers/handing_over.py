@@ -5,7 +5,6 @@ Here: which requests, and inserting the tasks. Not here: what is due (`sensors`)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,13 +15,11 @@ from feed_assets.errors import FeedAssetsError
 from feed_assets.workers.assembly import ProjectWorkflows
 from feed_assets.workers.computing import payload_of
 from feed_assets.workflow.calls import Insert
-from feed_assets.workflow.client import Client
-from feed_assets.workflow.epochs import newest_address
+from feed_assets.workflow.finding import client_of
 from feed_assets.workflow.flow import COMPUTE, Workflow
 from feed_assets.workflow.places import open_board, open_workflow
 from feed_assets.workflow.tasks import NewTask
 
-TOKEN: Final = "FEED_ASSETS_WORKFLOW_TOKEN"  # noqa: S105 - the name of a variable
 PATIENCE: Final = 5.0
 """Seconds for which a tick looks for a master."""
 
@@ -67,16 +64,7 @@ def _computer(request: dg.RunRequest, workflows: ProjectWorkflows) -> Workflow |
 
 
 def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> list[str]:
-    place = open_workflow(open_board(base), flow.name)
-
-    def find() -> str | None:
-        found = newest_address(place)
-        return found.url if found else None
-
-    token = os.environ.get(TOKEN)
-    client = Client(
-        place.token, find, "a sensor", authorization=f"Bearer {token}" if token else None, patience=PATIENCE
-    )
+    client = client_of(open_workflow(open_board(base), flow.name), "a sensor", patience=PATIENCE)
     tasks = [NewTask(COMPUTE, payload_of(each), group=_group(each), key=str(each.run_key)) for each in requests]
     answer = client.call(Insert, tasks=tuple(tasks)).answer
     there = set(answer.there)

@@ -45,8 +45,8 @@ OWNERS = {
 PRIVATE_ATTRIBUTES = {name: owner for owner, names in OWNERS.items() for name in names.split()}
 INTERNAL = {"SQLQueryContextLogger", "DataFrameQueryContextLogger", "_spark_metadata"}
 DOCUMENTED_MODULES = """
-    alembic.config alembic.runtime.migration alembic.script boto3.dynamodb.conditions botocore.exceptions
-    click.shell_completion
+    alembic.config alembic.runtime.migration alembic.script boto3.dynamodb.conditions botocore.config
+    botocore.exceptions click.shell_completion
     dagster_aws.pipes dagster_aws.s3 fsspec.asyn fsspec.implementations.http fsspec.implementations.sftp
     matplotlib.axes matplotlib.figure py4j.java_gateway py4j.protocol pyspark.errors pyspark.logger pyspark.sql
     pyspark.sql.types rich.cells rich.console rich.progress rich.table rich.text snowflake.connector

@@ -39,8 +39,8 @@ PAGES = {
     for path in [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "deploy/README.md")), *DOCS.rglob("*.md")]
 }
 SETTINGS = re.compile(r"FEED_ASSETS_(?:[A-Z]+_)*[A-Z]+(?![A-Z_<])")
-BY_OPTION = {f"FEED_ASSETS_{each}" for each in ("RECEIVE", "RECEIVE_PORT", "SERVE", "SERVE_PORT")}
-"""Names of FEED_ASSETS_RECEIVE_<OPTION> and FEED_ASSETS_SERVE_<OPTION>, which the page of settings has once."""
+BY_OPTION = {f"FEED_ASSETS_{each}" for each in ("RECEIVE", "RECEIVE_PORT", "SERVE", "SERVE_PORT", "WORKFLOW")}
+"""Names of options of commands, such as FEED_ASSETS_SERVE_<OPTION>, which the page of settings has once."""
 NO_SETTINGS = {"FEED_ASSETS_JRE"}
 """A variable by which processes of the package tell each other something."""
 

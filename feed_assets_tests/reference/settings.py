@@ -12,6 +12,7 @@ from feed_assets.resources.notifier import AlertSettings
 from feed_assets.resources.settings import DataSettings, SensorSettings, StateSettings
 from feed_assets.resources.spark import SparkSettings
 from feed_assets.warehouse.address import WarehouseSettings
+from feed_assets.workflow.finding import WorkflowSettings
 from feed_assets_tests.reference.docstrings import paragraphs
 from feed_assets_tests.reference.sources import described
 
@@ -29,7 +30,7 @@ HEADINGS: Mapping[str, tuple[type[Section], ...]] = {
     "Spark": (SparkSettings,),
     "Sensors and logs": (SensorSettings,),
     "Messages to people": (AlertSettings, MailSettings),
-    "Other systems": (WarehouseSettings, CatalogSettings, PollingSettings),
+    "Other systems": (WarehouseSettings, CatalogSettings, PollingSettings, WorkflowSettings),
 }
 OTHERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Data and project": {
@@ -61,6 +62,10 @@ OTHERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "FEED_ASSETS_RECEIVE_<OPTION>": ("Options of the [receiver](../push.md#limits).", "see there"),
         "FEED_ASSETS_SERVE_<OPTION>": ("Options of [`feed-assets serve`](commands.md#feed-assets-serve).", "see there"),
+        "FEED_ASSETS_WORKFLOW_<COMMAND>_<OPTION>": (
+            "Options of [`feed-assets workflow`](commands.md#feed-assets-workflow).",
+            "see there",
+        ),
     },
 }
 """Variables of no section, with meaning and default: a library reads them, or they are a command's options."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from feed_assets.serving.tokens import KnownTokens
 from feed_assets.state.store import Store
 from feed_assets.workflow.client import Client
-from feed_assets.workflow.epochs import newest_address
+from feed_assets.workflow.finding import client_of
 from feed_assets.workflow.places import create_workflow, open_board, open_workflow
 from feed_assets.workflow.running import run_master
 
@@ -25,20 +25,9 @@ def served(base: Path, name: str) -> Iterator[Client]:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"ready\n"
-            yield client_of(base, name)
+            yield client_of(open_workflow(open_board(str(base)), name), "a test")
         finally:
             process.terminate()
-
-
-def client_of(base: Path, name: str) -> Client:
-    """A client that finds the master on the storage."""
-    place = open_workflow(open_board(str(base)), name)
-
-    def find() -> str | None:
-        found = newest_address(place)
-        return found.url if found else None
-
-    return Client(place.token, find, "a test")
 
 
 def main(base: str, name: str) -> None:
