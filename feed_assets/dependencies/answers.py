@@ -15,6 +15,7 @@ from feed_assets.dependencies.rules import Basis
 from feed_assets.dependencies.slot_states import BaseState, RollUp, SlotStates
 from feed_assets.dependencies.streams import gaps
 from feed_assets.dependencies.windows import Windows
+from feed_assets.sources.day_files import is_day_file, key_of_day
 
 SHOWN: Final = 5
 """How many of the missing base slots an answer names."""
@@ -179,11 +180,16 @@ def _why(states: SlotStates, slot: Slot) -> str:
         case Basis.COUNTED:
             given = {witness for witness, number in facts.numbers if number.final}
             if absent := [each for each in rule.witnesses if each not in given]:
-                return f"has no final number of {', '.join(absent)}"
+                return f"has no final number of {', '.join(_named(states, slot, each) for each in absent)}"
             share = 100 * state.accounted / state.expected if state.expected else 100.0
             return f"has {state.accounted:,} of {state.expected:,} records, {share:.3f} %"
         case _:
             return f"has {state.accounted:,} records; its source's end positions do not say that these are all"
+
+
+def _named(states: SlotStates, slot: Slot, witness: str) -> str:
+    """A witness for people: the key of the day's file, or its name."""
+    return key_of_day(witness, states.windows.date_of_base(slot)) if is_day_file(witness) else witness
 
 
 def _moment(instant: int) -> datetime | None:

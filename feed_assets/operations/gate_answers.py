@@ -13,12 +13,13 @@ from datetime import date, datetime, timedelta
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import UnknownFlowError
-from feed_assets.dependencies.gate.decision import Verdict, decide
+from feed_assets.dependencies.gate.decision import InputState, Verdict, decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
+from feed_assets.operations.witness_files import wrong_files
 from feed_assets.sensors.extra_changes import extra_change, with_extras
 from feed_assets.sensors.flows import Begun, Flows
 from feed_assets.sources.spec import Source
@@ -56,7 +57,13 @@ def explain_flow(
         behind = "; ".join([each.sentence() for each in grown if each.due] or ([change.reason] if change else []))
     begun = Begun.of(states, lambda: now)
     case = flows.case(states, feed, partition, in_force=update, behind=behind, begun=begun)
-    case = replace(case, alive=begun.alive(feed, partition))
+
+    def waiting(each: InputState) -> str:
+        wrong = "" if each.complete else wrong_files(board, flows, states, sources, each.slot, now=now)
+        return "; ".join(filter(None, (each.waits, wrong)))
+
+    inputs = [replace(each, waits=waiting(each)) for each in case.inputs]
+    case = replace(case, inputs=inputs, alive=begun.alive(feed, partition))
     return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
 
 

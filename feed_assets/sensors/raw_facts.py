@@ -82,7 +82,18 @@ def record_counts(
 
     Raises StoreError.
     """
-    problems, numbers = [], []
+    numbers, problems = counts_in_files(board, sources, first, last)
+    if numbers:
+        answers = states.expect(numbers, now=now)
+        problems += [each.message for each in answers if each.message]
+    return problems
+
+
+def counts_in_files(
+    board: Blackboard, sources: Iterable[Source], first: date, last: date
+) -> tuple[list[Number], list[str]]:
+    """What control files say how many records the hours from one day to another have, and what is wrong in them."""
+    numbers, problems = list[Number](), list[str]()
     for source in sources:
         for each in control_files(board, source, first, last):
             if each.problem:
@@ -92,10 +103,7 @@ def record_counts(
                 Number(str(witness), _hour(source, str(each.day), hour), records, version=each.version)
                 for hour, records in each.lines
             ]
-    if numbers:
-        answers = states.expect(numbers, now=now)
-        problems += [each.message for each in answers if each.message]
-    return problems
+    return numbers, problems
 
 
 def _hour(source: Source, day: str, hour: int) -> Slot:
