@@ -17,7 +17,7 @@ from feed_assets.cli.clock import DayParameter, OptionalDay, check_order
 from feed_assets.cli.deps_reports import COMMANDS
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, keep_copy, known
+from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, keep_copy, known, looked_up
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
@@ -62,7 +62,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
     from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()
-    flows, states = known(installation)
+    flows, states = looked_up(installation)
     now = installation.settings.clock.now()
     verdict = explain_flow(installation.blackboard, flows, states, installation.sources, flow, partition, now=now)
     if as_json:
@@ -146,7 +146,7 @@ def slots(
     from feed_assets.dependencies.http.listing import listed_slots  # noqa: PLC0415 - loads msgspec
 
     installation = load_installation()
-    _, states = known(installation)
+    _, states = looked_up(installation)
     today = installation.settings.clock.now().date()
     begin = first or today - timedelta(days=SHOWN_DAYS - 1)
     end = last or first or today
@@ -190,7 +190,7 @@ def events(after: int | None, limit: int, dataset: str | None, *, as_json: bool)
     """
     from feed_assets.dependencies.http.listing import listed_events  # noqa: PLC0415 - loads msgspec
 
-    _, states = known(load_installation())
+    _, states = looked_up(load_installation())
     found = listed_events(states, after, limit=limit, dataset=dataset)
     if as_json:
         _print_plain(found)
@@ -304,7 +304,7 @@ def mark(dataset: str, slot: str, reason: str, member: str, by: str | None, evid
 def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
     """Take MARK back, and from all that was computed from its slot. Other marks stay; `deps marks` lists them."""
     installation = load_installation()
-    _, states = known(installation)
+    _, states = looked_up(installation)
     author, now = Author.person(by or login_name()), installation.settings.clock.now()
     gone = states.quality.unmark(mark_id, reason=reason, author=author, now=now)
     keep_copy(installation, states)
@@ -319,7 +319,7 @@ def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
 @json_option
 def marks(dataset: str | None, *, as_json: bool) -> None:
     """List the marks that hold, oldest first; of DATASET only those that are set on it."""
-    flows, states = known(load_installation())
+    flows, states = looked_up(load_installation())
     name = dataset_named(flows, states, dataset).name if dataset else None
     found = [each for each in states.quality.marks() if name in {None, each.on.slot.dataset}]
     if as_json:

@@ -18,7 +18,7 @@ import click
 
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import Installation, load_installation
-from feed_assets.cli.known_datasets import DatasetName, dataset_named, keep_copy, known
+from feed_assets.cli.known_datasets import DatasetName, dataset_named, keep_copy, known, looked_up
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
@@ -77,11 +77,12 @@ class _Desk:
     now: datetime
 
     @classmethod
-    def open(cls) -> _Desk:
+    def open(cls, *, shows: bool = False) -> _Desk:
+        """Load the project; a command that `shows` what is known warns if the database looks lost."""
         from feed_assets.dependencies.http.given import GivenFacts  # noqa: PLC0415 - loads msgspec
 
         installation = load_installation()
-        flows, states = known(installation)
+        flows, states = (looked_up if shows else known)(installation)
         given = GivenFacts(states.datasets, listed_by="`feed-assets deps datasets`")
         return cls(installation, flows, states, given, installation.settings.clock.now())
 
@@ -286,7 +287,7 @@ def unwaive(waiver: str, reason: str, by: str | None, *, as_json: bool) -> None:
 
     `deps slots` shows the ids of waivers.
     """
-    desk = _Desk.open()
+    desk = _Desk.open(shows=True)
     who = by or login_name()
     desk.states.unwaive(waiver, reason=reason, by=who, now=desk.now)
     desk.keep()
@@ -390,7 +391,7 @@ def close_backfill(
     """End the backfills of slots from FIRST to LAST of DATASET."""
     from feed_assets.dependencies.quality.marks import Author  # noqa: PLC0415 - loaded with the service only
 
-    desk = _Desk.open()
+    desk = _Desk.open(shows=True)
     slots = desk.slots(dataset, first, last, member)
     desk.states.refresh()
     opened = [each for each in desk.states.quality.open_backfills() if {*each.slots} <= {*slots}]
@@ -415,7 +416,7 @@ def close_backfill(
 @json_option
 def list_backfills(*, as_json: bool) -> None:
     """List the open backfills, oldest first."""
-    desk = _Desk.open()
+    desk = _Desk.open(shows=True)
     desk.states.refresh()
     found = desk.states.quality.open_backfills()
     if as_json:
