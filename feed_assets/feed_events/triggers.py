@@ -25,6 +25,9 @@ BACKFILL_TAG: Final = "feed_assets/backfill"
 REVISIONS_TAG: Final = "feed_assets/revisions"
 """Tag on each run that the gate started, and on no other: the revision of each slot that decided, as JSON."""
 
+REOPENED_TAG: Final = "feed_assets/reopened"
+"""Tag on each run that the gate started for inputs that somebody reopened: a digest of these."""
+
 
 def trigger(
     *,

@@ -20,7 +20,7 @@ from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
 from feed_assets.operations.witness_files import wrong_files
-from feed_assets.sensors.extra_changes import extra_change, with_extras
+from feed_assets.sensors.extra_changes import extra_change, reopened_raw, with_extras
 from feed_assets.sensors.flows import Begun, Flows
 from feed_assets.sources.spec import Source
 
@@ -54,6 +54,8 @@ def explain_flow(
         sweep = settled_days(node.declaration.on(board))
         grown = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
         change = extra_change(flows, states, board, feed, partition)
+        if change is None and not any(each.wanted for each in grown):
+            change = reopened_raw(flows, states, board, feed, partition)
         behind = "; ".join([each.sentence() for each in grown if each.due] or ([change.reason] if change else []))
     begun = Begun.of(states, lambda: now)
     case = flows.case(states, feed, partition, in_force=update, behind=behind, begun=begun)
