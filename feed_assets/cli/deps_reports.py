@@ -135,7 +135,7 @@ def _file_option(command: _Command) -> _Command:
 @click.option("--generation", metavar="NAME", default="", help="Another one begins new positions, as a new topic does.")
 @click.option("--writer", metavar="NAME", default="", help="Who writes the stream; the highest --epoch may.")
 @click.option("--epoch", type=click.IntRange(0), help="The epoch of the --writer.")
-@click.option("--replaces", metavar="ID", multiple=True, help="The part that this one takes the place of.")
+@click.option("--replaces", metavar="ID", multiple=True, help="The known part that this one takes the place of.")
 @click.option("--equal-to", is_flag=True, help="With --replaces: the content is the same, as after a compaction.")
 @_file_option
 @json_option
@@ -192,6 +192,7 @@ def report(
     )
     fact = desk.given.part(given)
     if replaces:
+        desk.states.check_parts(given.dataset, member, replaces)
         desk.states.replace(given.dataset, member, replaces, [fact], now=desk.now, equal_to=equal_to)
         desk.keep()
         _say_outcome(Outcome(Status.ACCEPTED), f"part {part}", as_json=as_json)

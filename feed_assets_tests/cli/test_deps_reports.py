@@ -69,6 +69,20 @@ def test_an_hour_is_complete_when_its_parts_have_the_records_that_its_witness_co
     assert (slot(run)["complete"], slot(run)["revision"], slot(run)["accounted"]) == (False, 2, 1190)
 
 
+def test_a_part_that_nobody_has_reported_is_not_replaced_and_those_that_there_are_are_named(gated, run) -> None:
+    assert "none is known" in report(run, "b", "--records", f"{HOUR}=5", "--replaces", "a", code=1).output
+    for name in "abcdefghijkl":
+        report(run, name, "--records", f"{HOUR}=5")
+    refused = " ".join(report(run, "z", "--records", f"{HOUR}=5", "--replaces", "y", code=1).stderr.split())
+    assert "y is no part of raw/ads shop_ads, so it cannot be replaced: those are a, b, c, d, e, f, g, h, i, j" in refused
+    assert "and 2 more." in refused
+    assert slot(run)["accounted"] == 60
+
+    for _ in range(2):  # a command may be repeated
+        report(run, "z", "--records", f"{HOUR}=5", "--replaces", "a")
+    assert slot(run)["accounted"] == 60
+
+
 def test_a_file_of_parts_is_answered_line_by_line_and_one_refused_line_fails_the_command(gated, run) -> None:
     good = [part("a", 5), part("b", 6)]
     bad = [part("c", -1), part("d", 1, f"{HOUR}:30Z"), part("e", 1, dataset="raw/none"), part("f", 1, colour="red")]
