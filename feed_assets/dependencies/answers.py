@@ -94,6 +94,8 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
     basis = windows.basis(slot)
     flags = totals.shown(basis)
     expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
+    if expected == 0 and not roll_up.complete and not totals.is_zero_said:
+        flags, expected = tuple(flag for flag in flags if flag != "empty"), None
     waived = tuple(_waivers(states, slot)) if "waived" in flags else ()
     missing, first = 0, tuple[Slot, ...]()
     if not roll_up.complete:
