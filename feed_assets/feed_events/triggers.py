@@ -119,6 +119,11 @@ def needs(
         raise dg.DagsterInvalidDefinitionError(str(error)) from None
 
 
+def has_trigger(metadata: Mapping[str, Any]) -> bool:
+    """Whether this asset metadata declares a trigger."""
+    return plain(metadata.get(TRIGGER)) is not None
+
+
 def declared_trigger(metadata: Mapping[str, Any]) -> Trigger | None:
     """The trigger that this asset metadata declares; None if it has none."""
     found = plain(metadata.get(TRIGGER))

@@ -17,7 +17,7 @@ from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.dependencies.gate.trigger import Trigger
 from feed_assets.feed_events.declarations import CONFIGURATION, PROFILED, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
-from feed_assets.feed_events.triggers import REOPENED_TAG, REVISIONS_TAG, declared_trigger
+from feed_assets.feed_events.triggers import REOPENED_TAG, REVISIONS_TAG, declared_trigger, has_trigger
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.io_manager.run_attempts import root_of
 from feed_assets.partitions.time_windows import time_window, window_of
@@ -120,7 +120,7 @@ def _content(context: dg.OutputContext, digested: Collection[dg.AssetKey]) -> Co
     A profile takes a few percent of a run.
     """
     own = context.definition_metadata
-    digest = context.asset_key in digested or declared_trigger(own) is not None
+    digest = context.asset_key in digested or has_trigger(own)
     return Content(digest=digest, profile=bool(plain(own.get(PROFILED))))
 
 

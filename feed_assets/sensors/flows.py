@@ -375,11 +375,6 @@ class Flows:
         return window.end.astimezone(UTC) if window else None
 
 
-def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:
-    """Whether the gate decides on this feed, and no other sensor."""
-    return declared_trigger(feeds.metadata(location)) is not None
-
-
 def raw_inputs(node: FeedNode) -> list[str]:
     """The datasets of the raw data that a feed is made of."""
     return sorted({raw_name(source.partition("/")[0]) for source in node.raw_sources})

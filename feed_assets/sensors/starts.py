@@ -116,9 +116,7 @@ def starts(
         seen, touched = _touched(flows, states, cursor)
         compared = {(raw[each.source.kind], each.day) for each in decisions}
         wanted = {(raw[each.source.kind], each.day) for each in decisions if each.wanted}
-        still_open = plan_raw_flows(
-            requests, flows, states, touched, wanted, compared, lookback_days=lookback_days
-        )
+        still_open = plan_raw_flows(requests, flows, states, touched, wanted, compared, lookback_days=lookback_days)
         touched, compare = plan_stale(
             requests,
             touched,
