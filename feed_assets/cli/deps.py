@@ -24,7 +24,7 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.dependencies.quality.marks import Author
 
 if TYPE_CHECKING:
-    from feed_assets.dependencies.gate.decision import Verdict
+    from feed_assets.dependencies.gate.decision import InputState, Verdict
     from feed_assets.dependencies.quality.marks import Mark, Signature
     from feed_assets.dependencies.quality.states import MarkPath
     from feed_assets.dependencies.service import Dependencies
@@ -80,7 +80,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
     print_table(
         ["input", "complete", "revision", "quality", "why"],
         [
-            (str(each.slot), MARKS[each.complete], each.revision, str(each.quality), each.why or None)
+            (_named(each), MARKS[each.complete], each.revision, str(each.quality), each.why or None)
             for each in verdict.case.inputs
         ],
         empty="It reads nothing that has slots.",
@@ -100,6 +100,11 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
             print_text(heading)
         for path in paths:
             print_text(f"- {path}.", indent="  ")
+
+
+def _named(given: InputState) -> str:
+    """An input for people: its slot, and whether it may be missing."""
+    return f"{given.slot} (optional)" if given.optional or not given.counts else str(given.slot)
 
 
 @deps.command()

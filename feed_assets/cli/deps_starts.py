@@ -61,8 +61,8 @@ def attempts(flow: str, partition: str, *, as_json: bool) -> None:
     found = _attempts(installation).of(_feed(flows, flow, partition), partition)
     if (again := StateCopy(states, installation.blackboard).restored()) is not None:
         say(
-            f"Attempts before {again:%Y-%m-%d %H:%M} are not known: `feed-assets state rebuild` made the state database "
-            "again then, from a copy that has none."
+            f"Attempts before {again:%Y-%m-%d %H:%M} are not known: then `feed-assets state rebuild` made the state "
+            "database again, from a copy that has none."
         )
     if as_json:
         print_json([_plain(each) for each in found])
@@ -117,7 +117,10 @@ def resume(flow: str, by: str | None, *, as_json: bool) -> None:
 @click.command("flows")
 @json_option
 def list_flows(*, as_json: bool) -> None:
-    """List the flows, what their triggers say, what of them is under way, and which are paused."""
+    """List the flows, what their triggers say, what of them is under way, and which are paused.
+
+    The column `trigger` has the options of trigger() that differ from their defaults; --json has all of them.
+    """
     installation = load_installation()
     flows, pauses = looked_up(installation)[0], _pauses(installation).all()
     alive = [each.flow for each in _attempts(installation).alive()]
@@ -137,8 +140,8 @@ def list_flows(*, as_json: bool) -> None:
         )
         return
     print_table(
-        ["flow", "feed", "under way", "paused"],
-        rows,
+        ["flow", "feed", "trigger", "under way", "paused"],
+        [(*row[:2], flows.triggers[row[1]].text or None, *row[2:]) for row in rows],
         empty="No asset of this project has a trigger: add trigger() to its metadata.",
     )
 
