@@ -126,7 +126,8 @@ def test_errors_for_users_have_one_root_and_the_others_end_inside_the_package():
     inside = {
         "BodyError", "FieldProblemsError", "MailError", "MovedError", "NotTakenError", "SessionSettingsError",
         "StillComparingError", "UnsupportedError", "_LargeHeadError",
-        "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError", "_MoreCameError", "_MovedError", "_WrongError",
+        "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError", "_MoreCameError", "_MovedError",
+        "_WrongError",
     }  # fmt: skip
     roots = set()
     for file in Path(feed_assets.__file__).parent.rglob("*.py"):
