@@ -16,7 +16,7 @@ from pydantic import Field
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.reports import report_audit, report_left_out
 from feed_assets.feed_events.results import results
-from feed_assets.feed_events.triggers import declared_trigger
+from feed_assets.feed_events.triggers import has_trigger
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.run_attempts import RunAttempts
 from feed_assets.io_manager.step_contexts import is_selected, run_of
@@ -87,7 +87,7 @@ def audit(
         message = f"Two expectations of {key.to_user_string()} are named {', '.join(twice)}: give one another `name`."
         raise dg.DagsterInvalidDefinitionError(message)
     partitions = asset.specs_by_key[key].partitions_def
-    has_trigger = declared_trigger(asset.metadata_by_key[key]) is not None
+    triggered = has_trigger(asset.metadata_by_key[key])
 
     @dg.multi_asset_check(
         name=audit_name(key),
@@ -123,7 +123,7 @@ def audit(
                 except NothingToAuditError as error:
                     raise dg.Failure(description=str(error), allow_retries=False) from None
                 report_audit(context, key, one, now=run.now())
-                if has_trigger:
+                if triggered:
                     result, why = (State.REJECTED, one.done) if one.blocking else (State.PUBLISHED, "")
                     attempts.end(context.run, (declaration.location, partition), result, why)
         if any(one.blocking for one in audited.values()):

@@ -17,14 +17,14 @@ from feed_assets.cli.clock import DayParameter, OptionalDay, check_order
 from feed_assets.cli.deps_reports import COMMANDS
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, keep_copy, known
+from feed_assets.cli.known_datasets import NOTHING, DatasetName, dataset_named, keep_copy, known, looked_up
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.dependencies.quality.marks import Author
 
 if TYPE_CHECKING:
-    from feed_assets.dependencies.gate.decision import Verdict
+    from feed_assets.dependencies.gate.decision import InputState, Verdict
     from feed_assets.dependencies.quality.marks import Mark, Signature
     from feed_assets.dependencies.quality.states import MarkPath
     from feed_assets.dependencies.service import Dependencies
@@ -62,7 +62,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
     from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()
-    flows, states = known(installation)
+    flows, states = looked_up(installation)
     now = installation.settings.clock.now()
     verdict = explain_flow(installation.blackboard, flows, states, installation.sources, flow, partition, now=now)
     if as_json:
@@ -80,7 +80,7 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
     print_table(
         ["input", "complete", "revision", "quality", "why"],
         [
-            (str(each.slot), MARKS[each.complete], each.revision, str(each.quality), each.why or None)
+            (_named(each), MARKS[each.complete], each.revision, str(each.quality), each.why or None)
             for each in verdict.case.inputs
         ],
         empty="It reads nothing that has slots.",
@@ -100,6 +100,11 @@ def explain(flow: str, partition: str, *, as_json: bool) -> None:
             print_text(heading)
         for path in paths:
             print_text(f"- {path}.", indent="  ")
+
+
+def _named(given: InputState) -> str:
+    """An input for people: its slot, and whether it may be missing."""
+    return f"{given.slot} (optional)" if given.optional or not given.counts else str(given.slot)
 
 
 @deps.command()
@@ -146,7 +151,7 @@ def slots(
     from feed_assets.dependencies.http.listing import listed_slots  # noqa: PLC0415 - loads msgspec
 
     installation = load_installation()
-    _, states = known(installation)
+    _, states = looked_up(installation)
     today = installation.settings.clock.now().date()
     begin = first or today - timedelta(days=SHOWN_DAYS - 1)
     end = last or first or today
@@ -190,7 +195,7 @@ def events(after: int | None, limit: int, dataset: str | None, *, as_json: bool)
     """
     from feed_assets.dependencies.http.listing import listed_events  # noqa: PLC0415 - loads msgspec
 
-    _, states = known(load_installation())
+    _, states = looked_up(load_installation())
     found = listed_events(states, after, limit=limit, dataset=dataset)
     if as_json:
         _print_plain(found)
@@ -304,7 +309,7 @@ def mark(dataset: str, slot: str, reason: str, member: str, by: str | None, evid
 def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
     """Take MARK back, and from all that was computed from its slot. Other marks stay; `deps marks` lists them."""
     installation = load_installation()
-    _, states = known(installation)
+    _, states = looked_up(installation)
     author, now = Author.person(by or login_name()), installation.settings.clock.now()
     gone = states.quality.unmark(mark_id, reason=reason, author=author, now=now)
     keep_copy(installation, states)
@@ -319,7 +324,7 @@ def unmark(mark_id: str, reason: str, by: str | None, *, as_json: bool) -> None:
 @json_option
 def marks(dataset: str | None, *, as_json: bool) -> None:
     """List the marks that hold, oldest first; of DATASET only those that are set on it."""
-    flows, states = known(load_installation())
+    flows, states = looked_up(load_installation())
     name = dataset_named(flows, states, dataset).name if dataset else None
     found = [each for each in states.quality.marks() if name in {None, each.on.slot.dataset}]
     if as_json:

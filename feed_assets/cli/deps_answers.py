@@ -9,7 +9,7 @@ import click
 
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.known_datasets import known
+from feed_assets.cli.known_datasets import known, looked_up
 from feed_assets.cli.output import json_option, print_json, print_table, print_text
 from feed_assets.datasets.slots import start_text
 
@@ -26,7 +26,7 @@ def questions(*, as_json: bool) -> None:
     """
     from feed_assets.dependencies.gate.questions import Questions  # noqa: PLC0415 - loads the database
 
-    _, states = known(load_installation())
+    _, states = looked_up(load_installation())
     states.refresh()
     found = Questions(states).open()
     if as_json:

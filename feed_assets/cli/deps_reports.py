@@ -18,7 +18,7 @@ import click
 
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import Installation, load_installation
-from feed_assets.cli.known_datasets import DatasetName, dataset_named, keep_copy, known
+from feed_assets.cli.known_datasets import DatasetName, dataset_named, keep_copy, known, looked_up
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, say
 from feed_assets.datasets.instants import moment_of
 from feed_assets.datasets.names import NO_MEMBER
@@ -77,11 +77,12 @@ class _Desk:
     now: datetime
 
     @classmethod
-    def open(cls) -> _Desk:
+    def open(cls, *, shows: bool = False) -> _Desk:
+        """Load the project; a command that `shows` what is known warns if the database looks lost."""
         from feed_assets.dependencies.http.given import GivenFacts  # noqa: PLC0415 - loads msgspec
 
         installation = load_installation()
-        flows, states = known(installation)
+        flows, states = (looked_up if shows else known)(installation)
         given = GivenFacts(states.datasets, listed_by="`feed-assets deps datasets`")
         return cls(installation, flows, states, given, installation.settings.clock.now())
 
@@ -134,7 +135,7 @@ def _file_option(command: _Command) -> _Command:
 @click.option("--generation", metavar="NAME", default="", help="Another one begins new positions, as a new topic does.")
 @click.option("--writer", metavar="NAME", default="", help="Who writes the stream; the highest --epoch may.")
 @click.option("--epoch", type=click.IntRange(0), help="The epoch of the --writer.")
-@click.option("--replaces", metavar="ID", multiple=True, help="The part that this one takes the place of.")
+@click.option("--replaces", metavar="ID", multiple=True, help="The known part that this one takes the place of.")
 @click.option("--equal-to", is_flag=True, help="With --replaces: the content is the same, as after a compaction.")
 @_file_option
 @json_option
@@ -191,6 +192,7 @@ def report(
     )
     fact = desk.given.part(given)
     if replaces:
+        desk.states.check_parts(given.dataset, member, replaces)
         desk.states.replace(given.dataset, member, replaces, [fact], now=desk.now, equal_to=equal_to)
         desk.keep()
         _say_outcome(Outcome(Status.ACCEPTED), f"part {part}", as_json=as_json)
@@ -286,7 +288,7 @@ def unwaive(waiver: str, reason: str, by: str | None, *, as_json: bool) -> None:
 
     `deps slots` shows the ids of waivers.
     """
-    desk = _Desk.open()
+    desk = _Desk.open(shows=True)
     who = by or login_name()
     desk.states.unwaive(waiver, reason=reason, by=who, now=desk.now)
     desk.keep()
@@ -390,7 +392,7 @@ def close_backfill(
     """End the backfills of slots from FIRST to LAST of DATASET."""
     from feed_assets.dependencies.quality.marks import Author  # noqa: PLC0415 - loaded with the service only
 
-    desk = _Desk.open()
+    desk = _Desk.open(shows=True)
     slots = desk.slots(dataset, first, last, member)
     desk.states.refresh()
     opened = [each for each in desk.states.quality.open_backfills() if {*each.slots} <= {*slots}]
@@ -415,7 +417,7 @@ def close_backfill(
 @json_option
 def list_backfills(*, as_json: bool) -> None:
     """List the open backfills, oldest first."""
-    desk = _Desk.open()
+    desk = _Desk.open(shows=True)
     desk.states.refresh()
     found = desk.states.quality.open_backfills()
     if as_json:

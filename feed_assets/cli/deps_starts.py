@@ -12,8 +12,8 @@ import click
 
 from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import Installation, load_installation
-from feed_assets.cli.known_datasets import known
-from feed_assets.cli.output import json_option, print_json, print_table, print_text
+from feed_assets.cli.known_datasets import known, looked_up
+from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 
 if TYPE_CHECKING:
     from feed_assets.sensors.flows import Flows
@@ -54,8 +54,16 @@ def start(flow: str, partition: str, reason: str, by: str | None, *, as_json: bo
 @json_option
 def attempts(flow: str, partition: str, *, as_json: bool) -> None:
     """List the attempts at PARTITION of FLOW, oldest first: why each was requested, its run, and how it ended."""
+    from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - loads SQLAlchemy
+
     installation = load_installation()
-    found = _attempts(installation).of(_feed(known(installation)[0], flow, partition), partition)
+    flows, states = looked_up(installation)
+    found = _attempts(installation).of(_feed(flows, flow, partition), partition)
+    if (again := StateCopy(states, installation.blackboard).restored()) is not None:
+        say(
+            f"Attempts before {again:%Y-%m-%d %H:%M} are not known: then `feed-assets state rebuild` made the state "
+            "database again, from a copy that has none."
+        )
     if as_json:
         print_json([_plain(each) for each in found])
         return
@@ -109,9 +117,12 @@ def resume(flow: str, by: str | None, *, as_json: bool) -> None:
 @click.command("flows")
 @json_option
 def list_flows(*, as_json: bool) -> None:
-    """List the flows, what their triggers say, what of them is under way, and which are paused."""
+    """List the flows, what their triggers say, what of them is under way, and which are paused.
+
+    The column `trigger` has the options of trigger() that differ from their defaults; --json has all of them.
+    """
     installation = load_installation()
-    flows, pauses = known(installation)[0], _pauses(installation).all()
+    flows, pauses = looked_up(installation)[0], _pauses(installation).all()
     alive = [each.flow for each in _attempts(installation).alive()]
     rows = [
         (
@@ -129,8 +140,8 @@ def list_flows(*, as_json: bool) -> None:
         )
         return
     print_table(
-        ["flow", "feed", "under way", "paused"],
-        rows,
+        ["flow", "feed", "trigger", "under way", "paused"],
+        [(*row[:2], flows.triggers[row[1]].text or None, *row[2:]) for row in rows],
         empty="No asset of this project has a trigger: add trigger() to its metadata.",
     )
 

@@ -5,7 +5,7 @@ Here: the command. Not here: the reasons (`feed_assets.operations.explanation`, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import click
 from feed_assets.cli.clock import DayParameter, OptionalDay
 from feed_assets.cli.feed_place import with_what_is_near
 from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
+from feed_assets.cli.known_datasets import known
 from feed_assets.cli.output import json_option, print_blocks, print_json, print_table, print_text, say
 from feed_assets.file_feed.wording import counted
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 def explain(day: date | None, *, as_json: bool) -> None:
     """For each asset on DATE, show the update in force, why it was computed, growth, failed checks and lineage.
 
+    Of an asset with a trigger it shows the gate's answer, too; `feed-assets deps explain` has all of its stages.
+
     Without DATE, show every day with unprocessed raw data, and what happens next.
 
     Reports on late data of DATE come last. All of it comes from storage. If Dagster's database exists, failed runs are
@@ -48,7 +51,8 @@ def explain(day: date | None, *, as_json: bool) -> None:
         _show_unprocessed(installation, as_json=as_json)
         return
     board, feeds = installation.blackboard, installation.feeds
-    stories = stories_of(board, feeds, installation.sources, day, now=settings.clock.now(), store=Store(settings.state))
+    now, store = settings.clock.now(), Store(settings.state)
+    stories = stories_of(board, feeds, installation.sources, day, now=now, store=store, gate=_gate(installation))
     reports = kept_reports(board, str(day), now=settings.clock.now())
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
@@ -70,6 +74,21 @@ def explain(day: date | None, *, as_json: bool) -> None:
         _show_reports(reports)
     if unknown is not None:
         raise unknown
+
+
+def _gate(installation: Installation) -> Callable[[str, str], str]:
+    """The gate's sentence on a partition of a feed with a trigger; "" for other feeds."""
+    from feed_assets.operations.gate_answers import explain_flow  # noqa: PLC0415 - loads Dagster
+
+    flows, states = known(installation)
+    board, sources, now = installation.blackboard, installation.sources, installation.settings.clock.now()
+
+    def sentence(feed: str, partition: str) -> str:
+        if not flows.triggered(feed) or not flows.feeds.can_have(feed, partition):
+            return ""
+        return explain_flow(board, flows, states, sources, feed, partition, now=now).sentence
+
+    return sentence
 
 
 def _show_day(project: Project, stories: Sequence[AssetStory], failed: Sequence[FailedRun]) -> None:

@@ -47,6 +47,21 @@ def known(installation: Installation) -> tuple[Flows, Dependencies]:
     return flows, flows.states(Store(settings.state), installation.blackboard)
 
 
+def looked_up(installation: Installation) -> tuple[Flows, Dependencies]:
+    """The same for a command that shows what is known: warns if the database looks lost."""
+    from feed_assets.dependencies.errors import StateCopyError  # noqa: PLC0415 - loaded with the service only
+    from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - loads SQLAlchemy
+
+    flows, states = known(installation)
+    try:
+        loss = StateCopy(states, installation.blackboard).loss()
+    except (StateCopyError, BlackboardError) as error:
+        loss = f"The copy of the state database cannot be looked at: {error}"
+    if loss:
+        complain(f"Warning: {loss}")
+    return flows, states
+
+
 def keep_copy(installation: Installation, states: Dependencies) -> None:
     """Copy what a command has changed to the blackboard. If that fails, the next command or tick does it."""
     from feed_assets.dependencies.errors import StateCopyError  # noqa: PLC0415 - loaded with the service only

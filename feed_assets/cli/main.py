@@ -99,7 +99,7 @@ def _leave_garbage() -> None:
 @click.group(
     cls=CommandMap,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 failed, 2 a bad argument, 3 no valid update, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed, 2 a bad argument or unknown name, 3 no valid update, 130 interrupted.",
 )
 @click.version_option(package_name="feed_assets")
 @click.option(

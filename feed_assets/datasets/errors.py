@@ -1,6 +1,6 @@
 """The errors of declarations and slots. Each message says what is wrong, where, and what to do."""
 
-from feed_assets.errors import FeedAssetsError
+from feed_assets.errors import BAD_ARGUMENT, FeedAssetsError
 
 
 class DatasetError(FeedAssetsError, ValueError):
@@ -14,13 +14,19 @@ class CalendarError(DatasetError):
 class GrainError(DatasetError):
     """A grain does not exist, or it does not divide the days of a calendar or the other grains of a dataset."""
 
+    exit_code = BAD_ARGUMENT
+
 
 class MemberError(DatasetError):
     """A member does not exist, has an unsafe name, or its change would alter past dates."""
 
+    exit_code = BAD_ARGUMENT
+
 
 class SlotError(DatasetError):
     """A slot does not exist: it is not on its grain, its date is skipped, or no member is valid on its date."""
+
+    exit_code = BAD_ARGUMENT
 
 
 class MappingError(DatasetError):

@@ -16,6 +16,7 @@ from feed_assets.dependencies.rules import Basis
 from feed_assets.dependencies.slot_states import BaseState, RollUp, SlotStates
 from feed_assets.dependencies.streams import gaps
 from feed_assets.dependencies.windows import Windows
+from feed_assets.sources.day_files import is_day_file, key_of_day
 
 SHOWN: Final = 5
 """How many of the missing base slots an answer names."""
@@ -93,12 +94,14 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
     windows, totals = states.windows, roll_up.totals
     basis = windows.basis(slot)
     flags = totals.shown(basis)
+    expected = totals.expected if basis in {Basis.COUNTED, Basis.COVERED} else None
+    if expected == 0 and not roll_up.complete and not totals.is_zero_said:
+        flags, expected = tuple(flag for flag in flags if flag != "empty"), None
     waived = tuple(_waivers(states, slot)) if "waived" in flags else ()
     missing, first = 0, tuple[Slot, ...]()
     if not roll_up.complete:
         missing = states.missing(slot, roll_up.balance)
         first = tuple(islice(_missing(states, slot), SHOWN))
-    is_said = basis in {Basis.COUNTED, Basis.COVERED} and (totals.expected or not missing)
     return Answer(
         slot,
         roll_up.complete,
@@ -107,7 +110,7 @@ def _of_roll_up(states: SlotStates, slot: Slot, roll_up: RollUp) -> Answer:
         basis,
         flags,
         totals.accounted,
-        totals.expected if is_said else None,
+        expected,
         missing,
         first,
         waived=waived,
@@ -181,11 +184,16 @@ def _why(states: SlotStates, slot: Slot) -> str:
         case Basis.COUNTED:
             given = {witness for witness, number in facts.numbers if number.final}
             if absent := [each for each in rule.witnesses if each not in given]:
-                return f"has no final number of {', '.join(absent)}"
+                return f"has no final number of {', '.join(_named(states, slot, each) for each in absent)}"
             share = 100 * state.accounted / state.expected if state.expected else 100.0
             return f"has {state.accounted:,} of {state.expected:,} records, {share:.3f} %"
         case _:
             return f"has {state.accounted:,} records; its source's end positions do not say that these are all"
+
+
+def _named(states: SlotStates, slot: Slot, witness: str) -> str:
+    """A witness for people: the key of the day's file, or its name."""
+    return key_of_day(witness, states.windows.date_of_base(slot)) if is_day_file(witness) else witness
 
 
 def _moment(instant: int) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from feed_assets.errors import FeedAssetsError
+from feed_assets.errors import BAD_ARGUMENT, FeedAssetsError
 
 
 class DependencyError(FeedAssetsError, ValueError):
@@ -12,9 +12,13 @@ class DependencyError(FeedAssetsError, ValueError):
 class UnknownDatasetError(DependencyError):
     """No dataset of this name is declared."""
 
+    exit_code = BAD_ARGUMENT
+
 
 class UnknownFlowError(DependencyError):
     """No flow, or no partition, of this name; the message lists what there is."""
+
+    exit_code = BAD_ARGUMENT
 
 
 class RefusedFactError(DependencyError):

@@ -7,17 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from feed_assets.datasets.grains import Grain
-from feed_assets.datasets.slots import Slot, parse_slot, parse_start, start_text
-from feed_assets.dependencies.act import COMPLETED, REOPENED, Change
+from feed_assets.datasets.slots import Slot, parse_slot, start_text
+from feed_assets.dependencies.act import Change
 from feed_assets.dependencies.completeness import NEVER, NO_FACTS, BaseFacts, Count
 from feed_assets.dependencies.facts import Waiver
 from feed_assets.dependencies.parts import StoredPart
-from feed_assets.dependencies.rules import Basis
 from feed_assets.dependencies.slot_states import BaseState, RollUp, State, Totals
 from feed_assets.dependencies.streams import StreamState
 from feed_assets.dependencies.tables import PartRow, SlotRow, StreamRow, WaiverRow
 from feed_assets.dependencies.windows import StoredMember, Windows
-from feed_assets.state.event_log import Event
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _DEFAULTS: Final = NO_FACTS._asdict()
@@ -132,29 +130,6 @@ def part_of(row: PartRow) -> StoredPart:
     put, stream, ranges, records = json.loads(row.content)
     return StoredPart(
         row.member, row.part, row.digest, stream, _pairs(ranges), _pairs(records), put, row.until, row.retracted
-    )
-
-
-def change_of(event: Event) -> Change | None:
-    """The change that an event tells; None for events of other kinds."""
-    if event.kind not in {COMPLETED, REOPENED}:
-        return None
-    said = event.details
-    grain = Grain.named(said["grain"])
-    starts = [parse_start(said[name], grain)[1] for name in ("first", "last")]
-    first, last = (Slot(said["dataset"], said["member"], grain, start) for start in starts)
-    return Change(
-        event.kind,
-        first,
-        last,
-        said["count"],
-        said["revision"],
-        Basis(said["basis"]),
-        tuple(said.get("flags", ())),
-        said.get("reason", ""),
-        said.get("equal_to", 0),
-        said.get("accounted", 0),
-        said.get("expected"),
     )
 
 

@@ -16,7 +16,9 @@ from feed_assets.datasets.containment import base_set
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.instants import DAY_SECONDS, instant_of
+from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies import tables
 from feed_assets.dependencies.act import Act, reopen_all
 from feed_assets.dependencies.answers import Answer, answer, why_missing
 from feed_assets.dependencies.completeness import Count
@@ -35,6 +37,8 @@ from feed_assets.state.store import Store
 LOOK_SECONDS: Final = 0.2
 """How often a waiter looks for events of other processes."""
 _AT_ONCE: Final = 1000
+_NAMED: Final = 10
+"""How many parts a refusal names."""
 
 
 class Dependencies:
@@ -124,6 +128,21 @@ class Dependencies:
             replace_parts(acts.of(dataset), acts, member, old, new, equal=equal_to)
 
         self.kept.change(now, work, reads=True)
+
+    def check_parts(self, dataset: str, member: str, ids: Sequence[str]) -> None:
+        """Raise RefusedFactError for an id that no part of the member has. Retracted parts are known while kept."""
+        self.dataset(dataset).branch(member)
+        known, counting = set[str](), list[str]()
+        if self.kept.store.exists():
+            with self.kept.store.reading() as connection:
+                key = (self.kept.base, dataset)
+                known = {each.part for each in tables.read_parts(connection, key, ids) if each.member == member}
+                counting = sorted(each.part for each in tables.read_parts_of(connection, key, member))
+        if unknown := [each for each in ids if each not in known]:
+            of = dataset if member == NO_MEMBER else f"{dataset} {member}"
+            more = f" and {len(counting) - _NAMED:,} more" if len(counting) > _NAMED else ""
+            there = f"those are {', '.join(counting[:_NAMED])}{more}" if counting else "none is known"
+            raise RefusedFactError(f"{', '.join(unknown)} is no part of {of}, so it cannot be replaced: {there}.")
 
     def expect(self, numbers: Sequence[Number | Ends], *, now: datetime) -> list[Outcome]:
         """Take numbers and end positions of witnesses. Each is answered on its own; a refused one changes nothing."""

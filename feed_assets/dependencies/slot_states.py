@@ -70,6 +70,12 @@ class Totals(NamedTuple):
         """What takes these sums back."""
         return Totals(-self.accounted, -self.expected, -self.filled, tuple(-each for each in self.flags))
 
+    @property
+    def is_zero_said(self) -> bool:
+        """Whether somebody said that a base slot has no records: expected is 0, too, if nobody said anything."""
+        found = zip(FLAGS, self.flags, strict=True)
+        return any(count for flag, count in found if flag in {"empty", "over", "holiday"})
+
     def shown(self, basis: Basis) -> tuple[str, ...]:
         """The flags of a roll-up: those of any of its base slots; but `empty` only if all of them are."""
         empty = basis is not Basis.PUBLISHED and not self.filled

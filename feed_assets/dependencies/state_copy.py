@@ -30,7 +30,7 @@ from feed_assets.dependencies.kept_states import LOG, RESTORED
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.tables import CopiedRow
 from feed_assets.starts.tables import store_id
-from feed_assets.state.event_log import Event, NewEvent, newest_number, read_events, skip_to
+from feed_assets.state.event_log import Event, NewEvent, events_of_kind, newest_number, read_events, skip_to
 
 AREA: Final = ".dependencies/state/"
 FORMAT: Final = 1
@@ -161,6 +161,38 @@ class StateCopy:
         entries = [*list_all(self.board, AREA)]
         self._write_all(entries)
         return Restored(_counts(rows, events), max(each.modified for each in entries), _unknown(objects))
+
+    def loss(self) -> str:
+        """Why the database looks lost or replaced: the copy is that of another one. "" if it does not.
+
+        Costs a listing of the copy, and a read of its newest object. Raises StateCopyError and BlackboardError.
+        """
+        kept = self.states.kept
+        entries = [*list_all(self.board, AREA)] if kept.datasets else []
+        if not entries:
+            return ""
+        has_facts, own = False, ""
+        if kept.store.exists():
+            with kept.store.reading() as connection:
+                has_facts, own = tables.has_rows(connection, kept.base), store_id(connection)
+        if has_facts and self._object(entries[-1].key).store == own:
+            return ""
+        what = "has a copy of another one" if has_facts else "has a copy of one"
+        empty = "" if has_facts else f" knows nothing of {kept.base}, and"
+        first = ", once this one is moved away" if has_facts else ""
+        return (
+            f"The state database {kept.store.url}{empty} looks lost or replaced: {self.board.uri(AREA)} {what}. "
+            f"`feed-assets state rebuild` makes it again{first}."
+        )
+
+    def restored(self) -> datetime | None:
+        """When the database was last made again from its copy, as far as the log goes back; None if it was not."""
+        kept = self.states.kept
+        if not kept.store.exists():
+            return None
+        with kept.store.reading() as connection:
+            found = [each for each in events_of_kind(connection, LOG, RESTORED) if each.details["base"] == kept.base]
+        return found[-1].at if found else None
 
     def differences(self) -> list[str]:
         """What the database has and the copy has not, and the other way round; in words, some of them named."""
@@ -347,7 +379,8 @@ def _unknown(objects: Sequence[CopyObject]) -> list[str]:
     return [
         *found,
         "what was reported and commanded after the last copy: report it again; parts that are known count once",
-        "attempts that were under way, and which runs were requested: sensors compare anew, and may start some again",
+        "attempts, and which runs were requested: sensors compare anew, and may start some again",
+        "which flows were paused: pause them again with `feed-assets deps pause` before the daemon starts",
         "how far subscribers were: their numbers are gone, so they get 410 and look at the answers",
         "tokens of `serve` and `receive`, and who holds leases: add tokens again",
     ]

@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
 from feed_assets.datasets.containment import ancestors, base_starts
 from feed_assets.datasets.grains import Grain, moved
-from feed_assets.datasets.instants import FIRST_DAY, LAST_DAY, day_of
+from feed_assets.datasets.instants import FIRST_DAY, LAST_DAY, date_of, day_of
 from feed_assets.datasets.members import Member
 from feed_assets.datasets.ranges import member_starts, slots_between
 from feed_assets.datasets.slots import Slot
@@ -167,6 +168,10 @@ class Windows:
     def begin(self, slot: Slot) -> int:
         """The beginning of a slot's window."""
         return slot.start if slot.grain.seconds else self.dataset.window(slot)[0]
+
+    def date_of_base(self, slot: Slot) -> date:
+        """The batch date of its member in which a base slot begins."""
+        return date_of(self._leaves[slot.member].member.calendar.day_at(self.begin(slot)))
 
     def fold_slot(self, slot: Slot) -> Slot | None:
         """The slot of an hour or a day that keeps what is known of a slot below an hour; None for other slots."""

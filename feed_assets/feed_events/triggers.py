@@ -25,6 +25,9 @@ BACKFILL_TAG: Final = "feed_assets/backfill"
 REVISIONS_TAG: Final = "feed_assets/revisions"
 """Tag on each run that the gate started, and on no other: the revision of each slot that decided, as JSON."""
 
+REOPENED_TAG: Final = "feed_assets/reopened"
+"""Tag on each run that the gate started for inputs that somebody reopened: a digest of these."""
+
 
 def trigger(
     *,
@@ -114,6 +117,11 @@ def needs(
         return ExtraInput.of(dataset, grain=grain, shift=shift, last=last, latest=latest, quality=quality)
     except TriggerError as error:
         raise dg.DagsterInvalidDefinitionError(str(error)) from None
+
+
+def has_trigger(metadata: Mapping[str, Any]) -> bool:
+    """Whether this asset metadata declares a trigger."""
+    return plain(metadata.get(TRIGGER)) is not None
 
 
 def declared_trigger(metadata: Mapping[str, Any]) -> Trigger | None:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
 from feed_assets.feed_events.metadata import STATE, published_metadata, staged_metadata
-from feed_assets.feed_events.triggers import declared_trigger
+from feed_assets.feed_events.triggers import has_trigger
 from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.names import SECOND, begun
 from feed_assets.file_feed.reading import latest
@@ -172,7 +172,7 @@ class FileFeedIOManager(dg.IOManager):
                 self._report(context, declaration, made, alone=len(frames) == 1)
                 if not (declaration.audited or started):
                     step.publish(staged)
-                if not declaration.audited and declared_trigger(context.definition_metadata) is not None:
+                if not declaration.audited and has_trigger(context.definition_metadata):
                     self.attempts.end(run, (declaration.location, staged.claim.partition), State.PUBLISHED)
 
     def _published_before(self, context: dg.OutputContext, declaration: FeedDeclaration, place: Place) -> Staged | None:

@@ -17,7 +17,7 @@ from feed_assets.datasets.declaration import FeedDeclaration, Place
 from feed_assets.dependencies.gate.trigger import Trigger
 from feed_assets.feed_events.declarations import CONFIGURATION, PROFILED, declared_feed, is_required, plain
 from feed_assets.feed_events.selection import asset_layer
-from feed_assets.feed_events.triggers import REVISIONS_TAG, declared_trigger
+from feed_assets.feed_events.triggers import REOPENED_TAG, REVISIONS_TAG, declared_trigger, has_trigger
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.io_manager.run_attempts import root_of
 from feed_assets.partitions.time_windows import time_window, window_of
@@ -69,13 +69,15 @@ def run_of(
 
 
 def flows_of(step: Any, manager: dg.IOManager) -> dict[Place, str]:
-    """The outputs with a trigger, each with a digest of the revisions of the inputs that only its trigger names.
+    """The outputs with a trigger, each with a digest of the revisions of the inputs that only the gate knows.
 
-    A start with other such revisions is another start, although it reads the same inputs. "": there are none.
+    These are inputs that only its trigger names, and inputs that somebody reopened. A start with other such revisions
+    is another start, although it reads the same inputs. "": there are none.
     """
-    revisions = json.loads(step.dagster_run.tags.get(REVISIONS_TAG, "{}"))
+    tags = step.dagster_run.tags
+    revisions, reopened = json.loads(tags.get(REVISIONS_TAG, "{}")), tags.get(REOPENED_TAG, "")
     return {
-        (declaration.location, partition): _extra_digest(trigger, revisions)
+        (declaration.location, partition): ",".join(filter(None, (_extra_digest(trigger, revisions), reopened)))
         for context, declaration in _feeds_of(step, manager)
         if (trigger := declared_trigger(context.definition_metadata)) is not None
         for partition in partitions_of(context)
@@ -118,7 +120,7 @@ def _content(context: dg.OutputContext, digested: Collection[dg.AssetKey]) -> Co
     A profile takes a few percent of a run.
     """
     own = context.definition_metadata
-    digest = context.asset_key in digested or declared_trigger(own) is not None
+    digest = context.asset_key in digested or has_trigger(own)
     return Content(digest=digest, profile=bool(plain(own.get(PROFILED))))
 
 

@@ -5,7 +5,7 @@ Here: sentences made from the records in storage; Dagster's database is not need
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
@@ -91,14 +91,22 @@ class Unprocessed:
 
 
 def explain(
-    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime, store: Store
+    board: Blackboard,
+    graph: FeedGraph,
+    sources: Sequence[Source],
+    day: date,
+    *,
+    now: datetime,
+    store: Store,
+    gate: Callable[[str, str], str] = lambda *_: "",
 ) -> list[AssetStory]:
     """The stories of a day, upstream first: one for each partition of that day of each feed computed here.
 
-    A month or a week has its story on each of its days. Feeds whose partitions are names have none.
+    A month or a week has its story on each of its days. Feeds whose partitions are names have none. `gate` is the
+    standing of a partition of a feed with a trigger; "" for other feeds.
     """
     return [
-        _story(board, graph, node, sources, day, partition, now, store)
+        _story(board, graph, node, sources, day, partition, now, store, gate(node.location, partition))
         for node in graph.feeds.values()
         if node.made_here and node.partitioned
         for partition in _partitions(board, graph, node, day)
@@ -122,6 +130,7 @@ def _story(
     partition: str,
     now: datetime,
     store: Store,
+    standing: str,
 ) -> AssetStory:
     feed = node.declaration.on(board)
     statuses = history(feed, partition, now=now)
@@ -129,14 +138,17 @@ def _story(
     by_key = {source.key: source for source in sources}
     latest = next((status.name for status in statuses if status.latest), None)
     due: str | None = None
-    if node.upstream:
-        growth: tuple[str, ...] = ()
+    growth: tuple[str, ...] = ()
+    if standing:
+        if not node.upstream and partition == str(day):
+            growth = tuple(each for _, each in _standings(board, graph, node, sources, (day, day), now))
+    elif node.upstream:
         answer = next(iter(staleness(board, graph, node, [partition], now=now)))
         standing, due = answer.reason, answer.state if answer.stale else None
         if day >= now.date() and not graph.has(node.location, partition):
             standing += ": the day is not over"
     elif partition != str(day):
-        growth, standing = (), "late_growth watches only days; complete_hours the hours that it checks"
+        standing = "late_growth watches only days; complete_hours the hours that it checks"
     else:
         found = list(_standings(board, graph, node, sources, (day, day), now))
         growth = tuple(standing for _, standing in found)

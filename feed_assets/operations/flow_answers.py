@@ -27,6 +27,7 @@ from feed_assets.dependencies.http.calendar import Progress, Shown
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.day_phases import lookback_days
 from feed_assets.operations.gate_answers import explain_flow, flow_named
+from feed_assets.operations.witness_files import wrong_files
 from feed_assets.partitions.slots import partition_of
 from feed_assets.sensors.busy import UNDER_WAY, busy_partitions
 from feed_assets.sensors.flows import Begun, Flows, raw_inputs
@@ -89,6 +90,10 @@ class ProjectFlows:
     def explain(self, flow: str, partition: str) -> Verdict:
         """See `FlowAnswers.explain`."""
         return explain_flow(self.board, self.flows, self.states, self.sources, flow, partition, now=self.now())
+
+    def wrong_files(self, slot: Slot) -> str:
+        """See `FlowAnswers.wrong_files`."""
+        return wrong_files(self.board, self.flows, self.states, self.sources, slot, now=self.now())
 
     def progress(self, slots: Sequence[Slot]) -> Mapping[Slot, Progress]:
         """See `FlowAnswers.progress`."""

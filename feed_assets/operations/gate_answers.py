@@ -13,13 +13,14 @@ from datetime import date, datetime, timedelta
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import UnknownFlowError
-from feed_assets.dependencies.gate.decision import Verdict, decide
+from feed_assets.dependencies.gate.decision import InputState, Verdict, decide
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.day_phases import lookback_days
-from feed_assets.late_data.raw_growth import growth_decisions
+from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.staleness import in_force_at, staleness
 from feed_assets.late_data.sweeping import settled_days
-from feed_assets.sensors.extra_changes import extra_change, first_start, with_extras
+from feed_assets.operations.witness_files import wrong_files
+from feed_assets.sensors.extra_changes import change_beside, first_start, with_extras
 from feed_assets.sensors.flows import Begun, Flows
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import state_of
@@ -41,32 +42,48 @@ def explain_flow(
     """
     feed = flow_named(flows, name)
     require_partition(flows, feed, partition)
-    node = flows.feeds.feeds[feed]
     update = in_force_at(board, flows.feeds, [(feed, partition)], now=now)[feed, partition]
-    behind = state = ""
+    behind, state = _behind(board, flows, states, sources, feed, partition, update, now)
+    begun = Begun.of(states, lambda: now)
+    case = flows.case(states, feed, partition, in_force=update, behind=behind, begun=begun)
+
+    def waiting(each: InputState) -> str:
+        wrong = "" if each.complete else wrong_files(board, flows, states, sources, each.slot, now=now)
+        return "; ".join(filter(None, (each.waits, wrong)))
+
+    inputs = [replace(each, waits=waiting(each)) for each in case.inputs]
+    case = replace(case, inputs=inputs, alive=begun.waits(feed, partition, state))
+    return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
+
+
+def _behind(
+    board: Blackboard,
+    flows: Flows,
+    states: Dependencies,
+    sources: Sequence[Source],
+    feed: str,
+    partition: str,
+    update: str | None,
+    now: datetime,
+) -> tuple[str, str]:
+    """Why a partition is behind its inputs, and the state that a run would be requested for; both "" if it is not."""
+    node = flows.feeds.feeds[feed]
     if node.upstream:
         found = next(iter(staleness(board, flows.feeds, node, [partition], now=now)))
         answer = with_extras(flows, states, board, feed, found)
-        behind, state = (answer.reason, answer.state) if answer.stale else ("", "")
-    else:
-        if node.raw_sources and is_day(partition):
-            day = date.fromisoformat(partition)
-            read = [source for source in sources if source.key in node.raw_sources]
-            sweep = settled_days(node.declaration.on(board))
-            grown = growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)
-            for each in grown:
-                if each.due:
-                    behind = f"{behind}; {each.sentence()}" if behind else each.sentence()
-                    state = state_of(each.update, each.state)
-        change = extra_change(flows, states, board, feed, partition)
-        if change is None and update is None:
-            change = first_start(flows, states, feed, partition)
-        if change is not None and not behind:
-            behind, state = change.reason, change.state
-    begun = Begun.of(states, lambda: now)
-    case = flows.case(states, feed, partition, in_force=update, behind=behind, begun=begun)
-    case = replace(case, alive=begun.waits(feed, partition, state))
-    return decide(case, flows.triggers[feed], now=now, lookback=timedelta(days=lookback_days(sources)))
+        return (answer.reason, answer.state) if answer.stale else ("", "")
+    grown: list[SourceDecision] | None = None
+    if node.raw_sources and is_day(partition):
+        day = date.fromisoformat(partition)
+        read = [source for source in sources if source.key in node.raw_sources]
+        sweep = settled_days(node.declaration.on(board))
+        grown = [*growth_decisions(board, read, node, now=now, days=(day, day), sweep=sweep)]
+    if due := [each for each in grown or () if each.due]:
+        return "; ".join(each.sentence() for each in due), state_of(due[-1].update, due[-1].state)
+    change = change_beside(flows, states, board, feed, partition, grown)
+    if change is None and update is None:
+        change = first_start(flows, states, feed, partition)
+    return (change.reason, change.state) if change else ("", "")
 
 
 def flow_named(flows: Flows, name: str) -> str:

@@ -1,7 +1,8 @@
 """Changes of inputs that only the gate knows: which slots of flows were started by other revisions of them.
 
-These are inputs that only a trigger names, and feeds that somebody reopened although their updates stay in force. A
-flow that reads nothing else starts when the first of them is complete, as far as the gate lets it.
+These are inputs that only a trigger names, and inputs that somebody reopened although they have the content that was
+read: feeds whose updates stay in force, and raw data. A flow that reads no data starts when the first input that its
+trigger names is complete, as far as the gate lets it.
 
 A run's record names the revisions of all slots that decided, so these are compared with the present ones. A run that
 somebody else started has no such revisions: no change is noticed. Not here: inputs that the asset reads
@@ -10,7 +11,7 @@ somebody else started has no such revisions: no change is noticed. Not here: inp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -20,16 +21,21 @@ from feed_assets.datasets.days import midnight
 from feed_assets.datasets.errors import DatasetError
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.instants import moment_of
+from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
+from feed_assets.dependencies.act import REOPENED
 from feed_assets.dependencies.gate.extra_inputs import ExtraInput
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.names import begun
 from feed_assets.file_feed.start_objects import REVISIONS
+from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.late_data.staleness import Staleness, in_force_at
-from feed_assets.sensors.flows import Flows, slots_of
+from feed_assets.partitions.slots import partition_of
+from feed_assets.sensors.flows import Flows, raw_inputs, slots_of
 from feed_assets.starts.requests import Need, Requests, in_force_in, state_of
 from feed_assets.state.event_log import Event
 
@@ -38,6 +44,8 @@ _RECORDED: Final[BoundedCache[tuple[str, str, str], Mapping[str, int]]] = Bounde
 _DAYS: Final = {"month": 31, "quarter": 92, "w": 7, "d": 1, "h": 1, "min": 1}
 """At most how many days a unit of a shift has."""
 NEVER: Final = "its inputs are there, and it was never computed"
+_REOPENED: Final = "reopened-"
+"""What the digest of reopened inputs follows in a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +68,19 @@ def plan_by_extras(
     flows: Flows,
     states: Dependencies,
     touched: Collection[tuple[str, str]],
-    due: Collection[tuple[str, str]],
+    decided: Mapping[tuple[str, str], Sequence[SourceDecision]],
     *,
     lookback_days: int,
 ) -> set[tuple[str, str]]:
-    """Plan runs of flows that read no feed, and of which an extra input has changed. Others see `with_extras`.
+    """Plan runs of flows that read no feed, for changes that only the gate knows. Others see `with_extras`.
 
-    Looks at partitions in the lookback, and at `touched` ones; leaves out those that are `due` for their raw data.
-    Returns the touched partitions that the next tick must look at again.
+    Looks at partitions in the lookback, and at `touched` ones. `decided` has the decisions on the raw data of those
+    that were compared with it. Returns the touched partitions that the next tick must look at again.
     """
     since = midnight(requests.now.date()) - timedelta(days=lookback_days)
     still_open: set[tuple[str, str]] = set()
     for feed, trigger in flows.triggers.items():
-        if not trigger.also or flows.feeds.feeds[feed].upstream:
+        if flows.feeds.feeds[feed].upstream:
             continue
         watched = flows.feeds.between(feed, since, requests.now)
         older = {partition for location, partition in touched if location == feed} - watched
@@ -81,8 +89,8 @@ def plan_by_extras(
         changes = [
             change
             for partition in sorted(watched | older)
-            if (feed, partition) not in due
-            and (change := extra_change(flows, states, requests.board, feed, partition)) is not None
+            for decisions in [decided.get((feed, partition), () if partition in older else None)]
+            if (change := change_beside(flows, states, requests.board, feed, partition, decisions)) is not None
         ]
         changes += _first_starts(requests, flows, states, feed, (watched | older) & may_begin)
         requests.look_up((feed, each.partition) for each in changes)
@@ -92,6 +100,27 @@ def plan_by_extras(
             if change.partition in older and (feed, change.partition) not in requests.given_up:
                 still_open.add((feed, change.partition))
     return still_open
+
+
+def change_beside(
+    flows: Flows,
+    states: Dependencies,
+    board: Blackboard,
+    feed: str,
+    partition: str,
+    decisions: Sequence[SourceDecision] | None,
+) -> ExtraChange | None:
+    """What only the gate knows to have changed for a partition of a flow that reads no feed.
+
+    None if it is due by the `decisions` on its raw data. Late data reopens slots, too: what a person reopened is told
+    only if the raw data was compared, so there are decisions, and none of them wants a run.
+    """
+    if any(each.due for each in decisions or ()):
+        return None
+    change = extra_change(flows, states, board, feed, partition)
+    if change is None and decisions is not None and not any(each.wanted for each in decisions):
+        change = _reopened_raw(flows, states, board, feed, partition)
+    return change
 
 
 def _first_starts(
@@ -150,9 +179,41 @@ def _reopened(
     record = read_record(flows.feeds.feeds[feed].declaration.on(board), answer.partition, update)
     read = {each.slot: each.update for each in flows.read(feed, answer.partition, record)} if record else {}
     found = [each for each in outdated if read.get(each) is not None and read[each] == states.update_of(each)]
-    reasons = [f"{each} was reopened, and has revision {states.answer(each).revision} now" for each in found]
-    state = state_of(update, short_digest("\n".join(reasons)))
-    return ExtraChange(feed, answer.partition, state, "; ".join(reasons)) if found else None
+    return _of_reopened(states, feed, answer.partition, update, found)
+
+
+def _reopened_raw(
+    flows: Flows, states: Dependencies, board: Blackboard, feed: str, partition: str
+) -> ExtraChange | None:
+    """The raw data that somebody reopened after the update in force had begun.
+
+    To be asked of a partition that read the raw data as it is now: late data reopens its hours, too. If a run that the
+    gate did not start made the update, only the times are compared.
+    """
+    slot = flows.slot(feed, partition)
+    if not (raw := raw_inputs(flows.feeds.feeds[feed])) or (update := states.update_of(slot)) is None:
+        return None
+    found = list[Slot]()
+    for answer in (states.answer(slot._replace(dataset=name)) for name in raw):
+        if answer.begun is None or answer.begun < begun(update):
+            continue
+        before = _recorded(flows, board, feed, partition, update).get(str(answer.slot))
+        if answer.begun > begun(update) if before is None else answer.content > before:
+            found.append(answer.slot)
+    return _of_reopened(states, feed, partition, update, found)
+
+
+def _of_reopened(
+    states: Dependencies, feed: str, partition: str, update: str, slots: Sequence[Slot]
+) -> ExtraChange | None:
+    reasons = [f"{each} was reopened, and has revision {states.answer(each).revision} now" for each in slots]
+    digest = short_digest("\n".join(reasons))
+    return ExtraChange(feed, partition, state_of(update, f"{_REOPENED}{digest}"), "; ".join(reasons)) if slots else None
+
+
+def reopened_in(state: str) -> str:
+    """What identifies the reopened inputs for which a run is requested with this state; "" if there are none."""
+    return state.partition(_REOPENED)[2]
 
 
 def extra_change(
@@ -204,11 +265,12 @@ def _recorded(flows: Flows, board: Blackboard, feed: str, partition: str, update
 
 
 def touched_by_extras(flows: Flows, events: Iterable[Event]) -> set[tuple[str, str]]:
-    """The partitions of flows whose triggers name a slot that these events are about."""
+    """The partitions of flows that are made of raw data, or whose triggers name a slot, that these events are about."""
     found: set[tuple[str, str]] = set()
     naming = [(feed, extra) for feed, trigger in flows.triggers.items() for extra in trigger.also]
-    for event in events if naming else ():
+    for event in events:
         name = str(event.details.get("dataset", ""))
+        found.update(_partitions_of_raw(flows, name, event))
         for feed, extra in naming:
             # A dataset without partitions has no slots near others in time.
             if extra.dataset != name or event.details.get("grain") == Grain.WHOLE:
@@ -216,6 +278,21 @@ def touched_by_extras(flows: Flows, events: Iterable[Event]) -> set[tuple[str, s
             if slots := [*slots_of(event, flows.datasets[name].dataset)]:
                 found |= {(feed, each) for each in _partitions_near(flows, feed, extra, slots)}
     return found
+
+
+def _partitions_of_raw(flows: Flows, name: str, event: Event) -> Iterator[tuple[str, str]]:
+    """The partitions of flows that are made of a slot of raw data that was reopened."""
+    readers = [feed for feed in flows.triggers if name in raw_inputs(flows.feeds.feeds[feed])]
+    if event.kind != REOPENED or not readers:
+        return
+    slots = {each._replace(member=NO_MEMBER) for each in slots_of(event, flows.datasets[name].dataset)}
+    for feed in readers:
+        reader = flows.datasets[feed].dataset
+        for each in slots:
+            if each.grain is reader.base:
+                partition = partition_of(flows.feeds.partitions(feed), each._replace(dataset=feed))
+                if partition is not None and flows.feeds.can_have(feed, partition):
+                    yield feed, partition
 
 
 def _partitions_near(flows: Flows, feed: str, extra: ExtraInput, slots: list[Slot]) -> Iterator[str]:

@@ -109,13 +109,13 @@ class Begun:
 class Flows:
     """The triggers by location, and all datasets by name; both are empty in a project without a trigger.
 
-    `declared` has the feeds that say how many records a declared dataset has, for each by name.
+    `declared` are the datasets of the project's YAML files, by name.
     """
 
     feeds: AssetFeedGraph
     triggers: Mapping[str, Trigger]
     datasets: Mapping[str, Declared]
-    declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    declared: Mapping[str, DeclaredDataset] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -136,10 +136,9 @@ class Flows:
         }
         if not triggers:
             return cls(feeds, {}, {})
-        witnesses = {each.name: each.complete.feeds for each in declared}
         extra = {each.dataset for trigger in triggers.values() for each in trigger.also}
         read = {each for location in triggers for each in (location, *feeds.feeds[location].upstream)}
-        read |= {*extra, *chain(*witnesses.values())} & feeds.feeds.keys()
+        read |= {*extra, *chain.from_iterable(each.complete.feeds for each in declared)} & feeds.feeds.keys()
         try:
             datasets = {location: _of_feed(feeds, location) for location in sorted(read)}
             datasets |= {each.dataset.name: each for each in raw_datasets(sources, first_day)}
@@ -148,7 +147,7 @@ class Flows:
         for each in declared:
             check_declared(each, feeds.feeds.keys(), datasets)
         datasets |= {each.name: each.declared for each in declared}
-        flows = cls(feeds, triggers, datasets, witnesses)
+        flows = cls(feeds, triggers, datasets, {each.name: each for each in declared})
         for location, trigger in triggers.items():
             flows._check_asset(location)
             flows._check_extra(location, trigger)
@@ -240,7 +239,8 @@ class Flows:
             location: (*node.upstream, *(each.dataset for each in self._extra(location)))
             for location, node in self.feeds.feeds.items()
         }
-        if found := cycle({**reads, **self.declared}):
+        counted = {name: each.complete.feeds for name, each in self.declared.items()}
+        if found := cycle({**reads, **counted}):
             raise dg.DagsterInvalidDefinitionError(
                 f"Flows wait for each other: {' needs '.join(found)}. Leave out one of these inputs."
             )
@@ -391,11 +391,6 @@ class Flows:
         after = self.feeds.neighbours(feed, partition).get("after")
         window = time_window(self.feeds.partitions(feed), after) if after is not None else None
         return window.end.astimezone(UTC) if window else None
-
-
-def has_trigger(feeds: AssetFeedGraph, location: str) -> bool:
-    """Whether the gate decides on this feed, and no other sensor."""
-    return declared_trigger(feeds.metadata(location)) is not None
 
 
 def raw_inputs(node: FeedNode) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.feed_events.triggers import has_trigger
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.flows import has_trigger
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import (
     TICK_SECONDS,
@@ -66,9 +66,9 @@ def late_growth(
         watched = {kind: feeds.locations[key] for kind, key in clean_assets.items()}
         days = LateDays(
             sources,
-            {kind: feed for kind, feed in watched.items() if not has_trigger(feeds, feed)},
+            {kind: feed for kind, feed in watched.items() if not has_trigger(feeds.metadata(feed))},
             requests,
-            joins=lambda feed, *_: not has_trigger(feeds, feed),
+            joins=lambda feed, *_: not has_trigger(feeds.metadata(feed)),
         )
         days.comparing.until = deadline
 

@@ -21,7 +21,7 @@ from feed_assets.dependencies.facts import Listed, Number, Status
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.late_data.raw_growth import SourceDecision
-from feed_assets.sources.control_files import DayFolders, control_files
+from feed_assets.sources.control_files import ControlFile, DayFolders, control_files
 from feed_assets.sources.spec import Source
 
 SOURCE_LEVEL: Final = "source"
@@ -80,21 +80,24 @@ def record_counts(states: Dependencies, folders: DayFolders, sources: Iterable[S
 
     Hours before the first day of the raw data, or before it was counted, are left out. Raises StoreError.
     """
-    problems, numbers = [], []
-    for source in sources:
-        for each in control_files(folders, source):
-            if each.problem:
-                problems.append(each.problem)
-            witness = source.complete.witness if source.complete else None
-            numbers += [
-                Number(str(witness), slot, records, version=each.version)
-                for hour, records in each.lines
-                if states.takes(slot := _hour(source, str(each.day), hour), Basis.COUNTED)
-            ]
+    files = [*counts_in_files(folders, sources)]
+    problems = [each.problem for each in files if each.problem]
+    numbers = [each for file in files for each in file.lines if states.takes(each.slot, Basis.COUNTED)]
     if numbers:
         answers = states.expect(numbers, now=now)
         problems += [each.message for each in answers if each.status is Status.REFUSED]
     return problems
+
+
+def counts_in_files(folders: DayFolders, sources: Iterable[Source]) -> Iterator[ControlFile[Number]]:
+    """What the partners' files in these folders say how many records hours have."""
+    for source in sources:
+        for each in control_files(folders, source):
+            witness = source.complete.witness if source.complete else None
+            yield each.with_lines(
+                Number(str(witness), _hour(source, str(each.day), hour), records, version=each.version)
+                for hour, records in each.lines
+            )
 
 
 def count_files(sources: Iterable[Source], datasets: Iterable[DeclaredDataset]) -> list[str]:

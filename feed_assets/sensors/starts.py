@@ -26,14 +26,15 @@ from feed_assets.dependencies.gate.questions import Questions
 from feed_assets.dependencies.quality.marks import QualityState
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.dependencies.state_copy import StateCopy
-from feed_assets.feed_events.triggers import REVISIONS_TAG, STARTS
+from feed_assets.feed_events.triggers import REOPENED_TAG, REVISIONS_TAG, STARTS
 from feed_assets.late_data.catching_up import plan_stale
 from feed_assets.late_data.late_days import LateDays
+from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.declared_facts import record_declared
-from feed_assets.sensors.extra_changes import NEVER, plan_by_extras, touched_by_extras, with_extras
+from feed_assets.sensors.extra_changes import NEVER, plan_by_extras, reopened_in, touched_by_extras, with_extras
 from feed_assets.sensors.flows import OVERDUE, Begun, Flows, changed_places
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.overdue import overdue
@@ -119,8 +120,10 @@ def starts(
         days.plan(decisions)
         days.settle(decisions, start_at=start_at, resume=resume)
         seen, touched = _touched(flows, states, cursor)
-        due = {(raw[each.source.kind], each.day) for each in decisions if each.due}
-        still_open = plan_by_extras(requests, flows, states, touched, due, lookback_days=lookback_days)
+        decided: dict[tuple[str, str], list[SourceDecision]] = {}
+        for each in decisions:
+            decided.setdefault((raw[each.source.kind], each.day), []).append(each)
+        still_open = plan_by_extras(requests, flows, states, touched, decided, lookback_days=lookback_days)
         touched, compare = plan_stale(
             requests,
             touched,
@@ -132,8 +135,8 @@ def starts(
             revised=partial(with_extras, flows, states, board),
         )
         touched |= still_open
-        for each in Questions(states).ask(gate.asking, now=clock.now()):
-            context.log.info(f"{each.flow} {each.slot} asks whether it runs again: {each.why}")
+        for asks in Questions(states).ask(gate.asking, now=clock.now()):
+            context.log.info(f"{asks.flow} {asks.slot} asks whether it runs again: {asks.why}")
         asked = [*forced, *requests.put_on_record()]
         requests.notes += gate.give_up(requests.attempts)
         keep_contents(days, deadline)
@@ -205,7 +208,10 @@ class _Gate:
         return decide(replace(case, inputs=given), trigger, now=self.now, lookback=lookback)
 
     def tags(self, request: Request) -> dict[str, str]:
-        """The revisions of the inputs that decided, for the record of the run; 0 for an extra input that is missing."""
+        """The revisions of the inputs that decided, for the record of the run; 0 for an extra input that is missing.
+
+        Also what identifies inputs that somebody reopened, if the run is for these.
+        """
         need = request.need
         cases = (self.flows.case(self.states, feed, need.partition, in_force=None, behind="") for feed in need.due)
         found = {
@@ -214,7 +220,9 @@ class _Gate:
             for each in case.inputs
             if each.complete or each.extra
         }
-        return {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
+        reopened = sorted(filter(None, map(reopened_in, need.due.values())))
+        tags = {REVISIONS_TAG: json.dumps(found, sort_keys=True)}
+        return tags | ({REOPENED_TAG: ",".join(reopened)} if reopened else {})
 
 
 def _touched(flows: Flows, states: Dependencies, cursor: Mapping[str, object]) -> tuple[int, set[tuple[str, str]]]:

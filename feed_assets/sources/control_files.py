@@ -28,11 +28,12 @@ HOURS: Final = range(24)
 _COLUMNS: Final = ("hour", "records")
 
 _Line = TypeVar("_Line")
+_Line_co = TypeVar("_Line_co", covariant=True)
 _Other = TypeVar("_Other")
 
 
 @dataclass(frozen=True, slots=True)
-class ControlFile(Generic[_Line]):
+class ControlFile(Generic[_Line_co]):
     """What a control file says of a day, line by line; or its `problem`, then no lines.
 
     `version` orders the contents of one file: seconds since 1970, when it was written.
@@ -41,7 +42,7 @@ class ControlFile(Generic[_Line]):
     key: str
     day: date
     version: int
-    lines: tuple[_Line, ...]
+    lines: tuple[_Line_co, ...]
     problem: str = ""
 
     def with_lines(self, lines: Iterable[_Other]) -> ControlFile[_Other]:

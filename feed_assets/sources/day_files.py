@@ -29,6 +29,11 @@ def check_day_file(name: str) -> str:
     return name
 
 
+def is_day_file(name: str) -> bool:
+    """Whether a name of a witness is that of daily files."""
+    return "{" in name or "}" in name
+
+
 def key_of_day(name: str, day: date) -> str:
     """The key of a day's file below the base."""
     dates = {"{yyyy}": f"{day:%Y}", "{mm}": f"{day:%m}", "{dd}": f"{day:%d}"}

@@ -169,16 +169,6 @@ class Attempts:
             save_attempts(transaction, self.base, changed, self.now())
         return [each for each in changed if not each.alive]
 
-    def request(self, wanted: Sequence[Wanted]) -> list[Attempt | Verdict]:
-        """Put an attempt on record for each slot that may start; ask Dagster for a run with its key afterwards.
-
-        The answers are in the order of `wanted`: the attempt, or why there is none.
-        """
-        if not wanted:
-            return []
-        with self.requesting([(each.flow, each.slot) for each in wanted]) as requesting:
-            return [requesting.request(each) for each in wanted]
-
     @contextmanager
     def requesting(self, slots: Collection[Slot], *, runless: Collection[str] = ()) -> Iterator[Requesting]:
         """A transaction that requests attempts at some of these slots; they are on record when it ends.

@@ -45,6 +45,12 @@ _AFTER = (
     .limit(bindparam("most"))
 )
 
+_OF_KIND = (
+    select(EVENTS.c.sequence, EVENTS.c.at, EVENTS.c.details)
+    .where(EVENTS.c.log == _LOG, EVENTS.c.kind == bindparam("kind"))
+    .order_by(EVENTS.c.sequence)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -101,6 +107,12 @@ def read_events(connection: Connection, log: str, after: int, limit: int) -> lis
     """The first `limit` events of a log with a higher number than `after`, in order."""
     rows = connection.execute(_AFTER, {"the_log": log, "after": after, "most": limit})
     return [Event(sequence, datetime.fromisoformat(at), kind, details) for sequence, at, kind, details in rows]
+
+
+def events_of_kind(connection: Connection, log: str, kind: str) -> list[Event]:
+    """The events of this kind that are still in a log, in order. It looks at each event of the log."""
+    rows = connection.execute(_OF_KIND, {"the_log": log, "kind": kind})
+    return [Event(sequence, datetime.fromisoformat(at), kind, details) for sequence, at, details in rows]
 
 
 def newest_number(connection: Connection, log: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, Installation
+from feed_assets_tests.plain_flows import publish_attempts
 
 HOUR = f"{DAY}T15"
 
@@ -76,23 +77,28 @@ def test_marks_are_listed_and_taken_back_by_their_ids(gated, run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "code"),
     [
         (
             ["mark", "raw/ads", "2031-01-01T15", "--reason", "bots"],
             "has not begun: there is no data yet that could be bad",
+            1,
         ),
-        (["mark", "raw/x", DAY, "--reason", "bots"], "'raw/x' is no declared dataset. Declared are: ad-effectiveness/"),
-        (["mark", "raw/ads", "yesterday", "--reason", "bots"], "'yesterday'"),
-        (["mark", "raw/ads", "2018-01-01", "--reason", "bots"], "2018-01-01"),
-        (["mark", "raw/ads", DAY, "--member", "shop", "--reason", "bots"], "shop"),
-        (["mark", "raw/ads", DAY, "--reason", " "], "The mark needs a reason"),
-        (["unmark", "x", "--reason", "no"], "No mark has the id x"),
-        (["marks", "raw/x"], "'raw/x' is no declared dataset"),
+        (
+            ["mark", "raw/x", DAY, "--reason", "bots"],
+            "'raw/x' is no declared dataset. Declared are: ",
+            2,
+        ),
+        (["mark", "raw/ads", "yesterday", "--reason", "bots"], "'yesterday'", 2),
+        (["mark", "raw/ads", "2018-01-01", "--reason", "bots"], "2018-01-01", 2),
+        (["mark", "raw/ads", DAY, "--member", "shop", "--reason", "bots"], "shop", 2),
+        (["mark", "raw/ads", DAY, "--reason", " "], "The mark needs a reason", 1),
+        (["unmark", "x", "--reason", "no"], "No mark has the id x", 1),
+        (["marks", "raw/x"], "'raw/x' is no declared dataset", 2),
     ],
 )
-def test_d40_what_cannot_be_marked_is_refused_with_what_there_is(gated, run, arguments, message) -> None:
-    result = run("deps", *arguments, code=1)
+def test_d40_what_cannot_be_marked_is_refused_with_what_there_is(gated, run, arguments, message, code) -> None:
+    result = run("deps", *arguments, code=code)
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
     assert json.loads(run("deps", "marks", "--json").stdout) == []
@@ -123,3 +129,26 @@ def test_d11_explain_shows_the_rows_of_the_update_in_force_and_the_run_that_made
         "columns": {"cost": {"nulls": 3, "distinct": 40, "smallest": 0.5, "largest": 9}},
         "unusual": [],
     }
+
+
+def test_explain_names_the_inputs_that_may_be_missing(gated, run) -> None:
+    shown = " ".join(run("deps", "explain", "ad_effectiveness", DAY).output.split())
+    assert f"{ADS} - day {NEXT_DAY} (optional)" in shown
+    assert f"{ADS} - day {DAY} (optional)" not in shown
+
+
+def test_explain_of_a_date_says_what_the_gate_says_of_an_equal_rerun(gated, run) -> None:
+    gated.raw_bytes(DAY, {"x": 1000}, "clicks/shop_clicks")
+    gated.tick("starts")
+    gated.process(kind="clicks")
+    gated.process(details={"digest": "d1"})
+    gated.tick("new_manifests")
+    gated.relate()
+    publish_attempts(gated)
+    gated.tick("new_manifests")
+    gated.process(details={"digest": "d1"})
+    gated.tick("new_manifests")
+    assert gated.tick("starts").asked == {}
+    told = {each["asset"]: each["standing"] for each in json.loads(run("explain", DAY, "--json").stdout)}
+    assert told["ad_effectiveness"] == "up to date"
+    assert told["clean_ads"] == "up to date"

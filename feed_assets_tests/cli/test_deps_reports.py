@@ -69,6 +69,20 @@ def test_an_hour_is_complete_when_its_parts_have_the_records_that_its_witness_co
     assert (slot(run)["complete"], slot(run)["revision"], slot(run)["accounted"]) == (False, 2, 1190)
 
 
+def test_a_part_that_nobody_has_reported_is_not_replaced_and_those_that_there_are_are_named(gated, run) -> None:
+    assert "none is known" in report(run, "b", "--records", f"{HOUR}=5", "--replaces", "a", code=1).output
+    for name in "abcdefghijkl":
+        report(run, name, "--records", f"{HOUR}=5")
+    refused = " ".join(report(run, "z", "--records", f"{HOUR}=5", "--replaces", "y", code=1).stderr.split())
+    assert "y is no part of raw/ads shop_ads, so it cannot be replaced: those are a, b," in refused
+    assert "i, j and 2 more." in refused
+    assert slot(run)["accounted"] == 60
+
+    for _ in range(2):  # a command may be repeated
+        report(run, "z", "--records", f"{HOUR}=5", "--replaces", "a")
+    assert slot(run)["accounted"] == 60
+
+
 def test_a_file_of_parts_is_answered_line_by_line_and_one_refused_line_fails_the_command(gated, run) -> None:
     good = [part("a", 5), part("b", 6)]
     bad = [part("c", -1), part("d", 1, f"{HOUR}:30Z"), part("e", 1, dataset="raw/none"), part("f", 1, colour="red")]
@@ -143,35 +157,35 @@ NUMBER = ["--witness", WITNESS, "--records", "5", *MINE]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "code"),
     [
-        (["report", "raw/x", *PART[2:], "--records", f"{HOUR}=1"], "'raw/x' is no declared dataset"),
-        ([*PART, "--records", f"{HOUR}:30Z=1"], "is not on its grain: use 2019-11-24T15:00Z"),
-        ([*PART, "--records", f"{HOUR}=-1"], "a count cannot be negative"),
-        ([*PART, "--records", "2019-12-01T13=1"], "is later than the store's time"),
-        ([*PART, "--records", "2018-01-01T13=1"], "does not deliver at"),
-        ([*PART[:-1], "nobody", "--records", f"{HOUR}=1"], "nobody"),
-        ([*PART, "--records", f"{HOUR}=1", "--positions", "9-9"], "a range of positions is empty"),
-        (["report", ADS, *PART[2:-2], "--records", f"{HOUR}=1"], "is no start of the grain day"),
-        (["report", ADS, *PART[2:-2], "--records", f"{DAY}=1"], "takes no parts and numbers"),
-        (["expect", "raw/x", HOUR, *NUMBER], "'raw/x' is no declared dataset"),
-        (["expect", "raw/ads", f"{HOUR}:30", *NUMBER], "is not on its grain"),
-        (["expect", "raw/ads", HOUR, *NUMBER[:2], "--records", "-5", *MINE], "a count cannot be negative"),
-        (["expect", "raw/ads", HOUR, "--witness", "me", *NUMBER[2:]], "is no witness"),
-        (["expect", "raw/ads", DAY, *NUMBER], "is no base slot"),
-        (["waive", "raw/x", DAY, "--reason", "r"], "'raw/x' is no declared dataset"),
-        (["waive", "raw/ads", f"{HOUR}:30Z", "--reason", "r"], "is not on its grain"),
-        (["waive", "raw/ads", DAY, "--until", "2019-11-23", "--reason", "r"], "exchange them"),
-        (["waive", "raw/ads", DAY, "--reason", " "], "needs a reason"),
-        (["unwaive", "x", "--reason", "r"], "There is no waiver x"),
-        (["reopen", "raw/ads", DAY, "--reason", " "], "reason"),
-        (["reopen", "raw/x", DAY, "--reason", "r"], "'raw/x' is no declared dataset"),
-        (["backfill", "open", "raw/ads", DAY, "--reason", "r"], "was never complete"),
-        (["backfill", "close", "raw/ads", DAY, "--reason", "r"], "No open backfill"),
+        (["report", "raw/x", *PART[2:], "--records", f"{HOUR}=1"], "'raw/x' is no declared dataset", 2),
+        ([*PART, "--records", f"{HOUR}:30Z=1"], "is not on its grain: use 2019-11-24T15:00Z", 2),
+        ([*PART, "--records", f"{HOUR}=-1"], "a count cannot be negative", 1),
+        ([*PART, "--records", "2019-12-01T13=1"], "is later than the store's time", 1),
+        ([*PART, "--records", "2018-01-01T13=1"], "does not deliver at", 2),
+        ([*PART[:-1], "nobody", "--records", f"{HOUR}=1"], "nobody", 2),
+        ([*PART, "--records", f"{HOUR}=1", "--positions", "9-9"], "a range of positions is empty", 1),
+        (["report", ADS, *PART[2:-2], "--records", f"{HOUR}=1"], "is no start of the grain day", 2),
+        (["report", ADS, *PART[2:-2], "--records", f"{DAY}=1"], "takes no parts and numbers", 1),
+        (["expect", "raw/x", HOUR, *NUMBER], "'raw/x' is no declared dataset", 2),
+        (["expect", "raw/ads", f"{HOUR}:30", *NUMBER], "is not on its grain", 2),
+        (["expect", "raw/ads", HOUR, *NUMBER[:2], "--records", "-5", *MINE], "a count cannot be negative", 1),
+        (["expect", "raw/ads", HOUR, "--witness", "me", *NUMBER[2:]], "is no witness", 1),
+        (["expect", "raw/ads", DAY, *NUMBER], "is no base slot", 1),
+        (["waive", "raw/x", DAY, "--reason", "r"], "'raw/x' is no declared dataset", 2),
+        (["waive", "raw/ads", f"{HOUR}:30Z", "--reason", "r"], "is not on its grain", 2),
+        (["waive", "raw/ads", DAY, "--until", "2019-11-23", "--reason", "r"], "exchange them", 1),
+        (["waive", "raw/ads", DAY, "--reason", " "], "needs a reason", 1),
+        (["unwaive", "x", "--reason", "r"], "There is no waiver x", 1),
+        (["reopen", "raw/ads", DAY, "--reason", " "], "reason", 1),
+        (["reopen", "raw/x", DAY, "--reason", "r"], "'raw/x' is no declared dataset", 2),
+        (["backfill", "open", "raw/ads", DAY, "--reason", "r"], "was never complete", 1),
+        (["backfill", "close", "raw/ads", DAY, "--reason", "r"], "No open backfill", 1),
     ],
 )
-def test_bad_input_is_refused_with_what_to_do_and_changes_nothing(gated, run, arguments, message) -> None:
-    result = run("deps", *arguments, code=1)
+def test_bad_input_is_refused_with_what_to_do_and_changes_nothing(gated, run, arguments, message, code) -> None:
+    result = run("deps", *arguments, code=code)
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
     assert json.loads(run("deps", "events", "--json").stdout) == []

@@ -67,6 +67,51 @@ def test_a_new_database_that_the_sensor_began_leaves_the_copy_and_says_so(gated,
     assert "the copy of another state database" in run("state", "check", code=1).output
 
 
+LOOKS = [
+    ("marks",),
+    ("slots", "raw/ads", DAY),
+    ("events",),
+    ("questions",),
+    ("flows",),
+    ("backfill", "list"),
+    ("explain", "clean_ads", DAY),
+    ("attempts", "clean_ads", DAY),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look[0])
+def test_whoever_looks_into_a_lost_database_is_told_so_and_how_to_make_it_again(gated, run, look) -> None:
+    assert "looks lost" not in run("deps", *look).stderr
+    lose(gated)
+    told = " ".join(run("deps", *look, "--json").stderr.split())
+    assert "knows nothing of" in told
+    assert "looks lost or replaced" in told
+    assert "`feed-assets state rebuild` makes it again." in told
+
+
+def test_an_id_that_only_the_lost_database_has_is_refused_with_the_loss(gated, run) -> None:
+    mark = json.loads(run("deps", "mark", "raw/ads", HOUR, "--reason", "bots", "--json").stdout)["id"]
+    lose(gated)
+    for command in ("unmark", "unwaive"):
+        assert "looks lost" in run("deps", command, mark, "--reason", "no bots", code=1).stderr
+
+
+def test_a_database_that_replaced_the_lost_one_is_told_from_it(gated, run) -> None:
+    lose(gated)
+    gated.tick("starts")
+    told = " ".join(run("deps", "marks").stderr.split())
+    assert "has a copy of another one. `feed-assets state rebuild` makes it again, once this one is moved away." in told
+
+
+def test_attempts_before_a_rebuild_are_said_to_be_unknown_and_pauses_have_to_be_made_again(gated, run) -> None:
+    run("deps", "pause", "ad_effectiveness", "--reason", "new schema")
+    lose(gated)
+    assert "which flows were paused: pause them again" in run("state", "rebuild").output
+    told = " ".join(run("deps", "attempts", "clean_ads", DAY).stderr.split())
+    assert "Attempts before 2019-12-01 12:00 are not known" in told
+    assert "looks lost" not in told
+
+
 def test_the_copy_is_no_feed_and_no_fault(gated, run) -> None:
     assert (gated.base / COPY).is_dir()
     assert COPY not in run("feeds").output

@@ -17,15 +17,14 @@ import sys
 import time
 from collections import Counter
 
-from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot
-from feed_assets.dependencies.act import COMPLETED
 from feed_assets.dependencies.facts import Number, Part
 from feed_assets.dependencies.kept_states import KeptStates
-from feed_assets.dependencies.rows import change_of
 from feed_assets.state.event_log import Event
 from feed_assets.state.store import Store
 from feed_assets_tests.dependencies.datasets import BASE, at, service, topic
+from feed_assets_tests.dependencies.slot_events import slot_events
 
 FOO = topic("a", "b")
 NOW = at("2026-11-28T12:00")
@@ -87,17 +86,14 @@ def check(url: str) -> int:
     while more := dependencies.events(len(events)):
         events += more
     assert [each.sequence for each in events] == list(range(1, len(events) + 1)), "numbers of events"
-    told: dict[Slot, tuple[bool, int]] = {}
+    last: dict[Slot, tuple[bool, int]] = {}
     completed: Counter[tuple[Slot, int]] = Counter()
-    for change in filter(None, map(change_of, events)):
-        slot = change.first
-        for _ in range(change.count):
-            told[slot] = change.kind == COMPLETED, change.revision
-            completed[slot, change.revision] += change.kind == COMPLETED
-            slot = slot._replace(start=moved(slot.grain, slot.start, 1))
+    for slot, is_complete, revision in slot_events(events):
+        last[slot] = is_complete, revision
+        completed[slot, revision] += is_complete
     assert max(completed.values(), default=1) == 1, "a completion that is told twice"
-    answers = {slot: dependencies.answer(slot) for slot in (*told, *SLOTS)}
-    assert told == {slot: (answers[slot].complete, answers[slot].revision) for slot in told}, "events"
+    answers = {slot: dependencies.answer(slot) for slot in (*last, *SLOTS)}
+    assert last == {slot: (answers[slot].complete, answers[slot].revision) for slot in last}, "events"
     assert {answers[slot].accounted for slot in SLOTS} <= {0, RECORDS}, "parts"
     return len(events)
 

@@ -163,6 +163,15 @@ def test_a_trigger_survives_the_way_through_dagsters_metadata() -> None:
         Trigger(settle=timedelta(seconds=-1))
 
 
+def test_a_trigger_says_in_few_words_what_differs_from_one_without_options() -> None:
+    assert Trigger().text == ""
+    needed = [ExtraInput.of("raw/ads", shift="-1h"), ExtraInput.of("rates/v1.0", latest="2d", quality="any")]
+    assert Trigger.of(also=needed, complete="any", previous=True, settle="90min", at_most="6h", then="run").text == (
+        "settle 90min, also raw/ads (shift -1h) and rates/v1.0 (latest 2d, quality any), complete any, previous, "
+        "at_most 6h, then run"
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -348,3 +348,18 @@ def test_a_backfill_keeps_its_slots_incomplete_until_it_ends(database: str) -> N
     dependencies.reopen([ten], reason="bots", hold=True, now=NOW)
     dependencies.release([ten], equal_to=True, now=NOW)  # abandoned
     assert (dependencies.answer(ten).revision, dependencies.answer(ten).content) == (3, 2)
+
+
+def test_a_day_of_which_nobody_has_counted_anything_expects_nothing_and_is_not_said_to_be_empty(database: str) -> None:
+    ads = raw("a", a=Rule(Basis.COUNTED, ("counts/{yyyy}-{mm}-{dd}.csv",)))
+    dependencies = service(database, ads)
+    day, now = ads.dataset.slot("2026-11-27", "a"), at("2026-11-28T20:00")
+    dependencies.listed([Listed(ads.dataset.slot("2026-11-26T15", "a"), 900, 1, "one")], now=now)
+    answer = dependencies.answer(day)
+    assert (answer.expected, answer.flags) == (None, ())
+    assert "hour 2026-11-27T00:00Z has no final number of counts/2026-11-27.csv" in dependencies.why(day)
+
+    hour = ads.dataset.slot("2026-11-27T15", "a")
+    dependencies.expect([Number("counts/{yyyy}-{mm}-{dd}.csv", hour, 0)], now=now)
+    answer = dependencies.answer(day)
+    assert (answer.expected, answer.flags) == (0, ("empty",))

@@ -9,16 +9,16 @@ from datetime import timedelta
 import pytest
 
 from feed_assets.datasets.errors import SlotError
-from feed_assets.datasets.grains import Grain, moved
+from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import EventsGoneError, RefusedFactError, UnknownDatasetError
 from feed_assets.dependencies.facts import Listed, Published
-from feed_assets.dependencies.rows import change_of
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.state.address import StoreError
 from feed_assets.state.event_log import MAIN
 from feed_assets.state.store import Store, Transaction
 from feed_assets_tests.dependencies.datasets import BASE, at, feed, raw, service, told
+from feed_assets_tests.dependencies.slot_events import slot_events
 
 NOW = at("2026-11-28T12:00")
 
@@ -350,12 +350,8 @@ def test_a_subscriber_can_follow_all_slots_by_the_events_alone(database: str) ->
     dependencies.reopen([ads.dataset.slot("2026-11-26")], reason="late data", equal_to=True, now=NOW)
 
     known: dict[Slot, tuple[bool, int]] = {}
-    for change in filter(None, map(change_of, dependencies.events())):
-        slot = change.first
-        for _ in range(change.count):
-            known[slot] = change.kind == "completed", change.revision
-            slot = slot._replace(start=moved(slot.grain, slot.start, 1))
-        assert known[change.last] == known[change.first]
+    for slot, completed, revision in slot_events(dependencies.events()):
+        known[slot] = completed, revision
     assert len(known) > 150
     for slot, (complete, revision) in known.items():
         answer = dependencies.answer(slot)

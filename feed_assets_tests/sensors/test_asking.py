@@ -150,8 +150,8 @@ def test_d44_the_command_line_forces_starts_and_pauses_flows(asking, run):
     assert f"attempt 2 of {FLOW} {DAY} is requested, or its run is under way" in refused
     assert asking.tick("starts").asked == {DAY: ("flow",)}
     assert json.loads(run("attempts", "flow", DAY, "--json"))[-1]["forced_by"] == "ann"
-    assert "its slots are 2019-11-20 to" in run("start", "flow", "2019-11-31", "--reason", "x", code=1)
-    assert "is no asset with a trigger" in run("start", "own", DAY, "--reason", "x", code=1)
+    assert "its slots are 2019-11-20 to" in run("start", "flow", "2019-11-31", "--reason", "x", code=2)
+    assert "is no asset with a trigger" in run("start", "own", DAY, "--reason", "x", code=2)
 
     assert "flow is paused since 2019-12-01 12:00 by ann: stop." in run(
         "pause", "flow", "--by", "ann", "--reason", "stop"
@@ -159,6 +159,7 @@ def test_d44_the_command_line_forces_starts_and_pauses_flows(asking, run):
     (listed,) = json.loads(run("flows", "--json"))
     assert (listed["flow"], listed["under_way"], listed["trigger"]["on_rerun"]) == ("flow", 1, "ask")
     assert listed["paused"].endswith("by ann: stop")
+    assert "flow flow/v1.0 on_rerun ask 1 paused since" in run("flows")
     assert "paused since" in run("explain", "flow", DAY)
     assert run("resume", "flow").startswith("flow goes on.")
     assert "flow is not paused" in run("resume", "flow", code=1)
@@ -172,7 +173,7 @@ def test_d39_the_command_line_lists_questions_and_answers_them(asking, run):
     assert (question["flow"], question["answer"]) == ("flow", None)
     assert f"asks: {OWN} {DAY} is " in run("explain", "flow", DAY)
     assert json.loads(run("explain", "flow", DAY, "--json"))["digest"] == question["digest"]
-    assert "its slots are 2019-11-20 to" in run("answer", "flow", "2019-11-31", "keep", code=1)
+    assert "its slots are 2019-11-20 to" in run("answer", "flow", "2019-11-31", "keep", code=2)
     assert "have changed since this question" in run("answer", "flow", DAY, "keep", "--digest", "0", code=1)
     said = run("answer", "flow", DAY, "keep", "--by", "ann", "--reason", "too small")
     assert said == f"flow {DAY} keeps update {asking.latest(FLOW)}, as answered by ann."

@@ -66,7 +66,23 @@ def test_nothing_starts_without_a_control_file_and_the_answer_names_it(counted: 
     land(counted, 15, 1000)
 
     assert counted.tick("starts").asked == {}
-    assert "has no final number of counts/{yyyy}-{mm}-{dd}.csv" in why(counted)
+    answer = why(counted)
+    assert f"shop_ads hour {DAY}T00:00Z has no final number of counts/{DAY}.csv" in answer
+    assert f"counts/{DAY}.csv is not there" in answer
+
+
+def test_the_answer_names_a_file_without_a_line_for_an_hour_and_one_that_no_tick_has_read(
+    counted: Installation,
+) -> None:
+    land(counted, 15, 1000)
+    count(counted, "hour,records\n15,1000\n")
+    counted.tick("starts")
+    assert f"counts/{DAY}.csv has no line for it" in why(counted)
+
+    count(counted, all_hours(h15=2000) + "\n")
+    assert f"counts/{DAY}.csv names it; the next tick of the sensor `starts` takes that" in why(counted)
+    counted.tick("starts")
+    assert why(counted).endswith(f"hour {DAY}T15:00Z has 1,000 of 2,000 records, 50.000 %")
 
 
 def test_a_day_starts_once_when_the_late_tenth_has_landed_and_until_then_says_what_is_missing(
@@ -122,6 +138,7 @@ def test_a_control_file_that_cannot_be_read_counts_for_nothing_and_is_named(
     tick = counted.tick("starts")
     assert tick.asked == {}
     assert f"counts/{DAY}.csv: {message}" in tick.skipped
+    assert f"counts/{DAY}.csv is refused: {message}" in why(counted)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_files_of_days_say_how_many_records_slots_have_and_a_newer_file_replaces
     publish(installation, OWN)
     report(installation, base_slots(known(installation)[1]), 10)
     assert installation.tick("starts").asked == {}
-    assert "has no final number of numbers/{yyyy}-{mm}-{dd}.csv" in why(installation)
+    assert f"has no final number of numbers/{DAY}.csv" in why(installation)
 
     put(installation, "numbers", by_hour("start,records", lambda hour: "1000" if hour == 15 else "10"))
     assert installation.tick("starts").asked == {}

@@ -15,6 +15,7 @@ from feed_assets.starts.attempts import Attempts, Wanted
 from feed_assets.starts.requests import Need, Request
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
+from feed_assets_tests.starts.requesting import requested
 
 DAY = "2024-01-01"
 LONG = "acme_data_platform/marketing_and_sales/advertising"
@@ -32,7 +33,7 @@ def test_a_run_of_assets_with_like_names_is_found_by_the_attempt_at_each(tmp_pat
     attempts = Attempts(
         Store(sqlite_url(tmp_path / "state.db")), "file:///base", lambda: datetime(2024, 1, 2, tzinfo=UTC)
     )
-    asked = attempts.request([Wanted(feed, DAY, state) for feed, state in due.items()])
+    asked = requested(attempts, *(Wanted(feed, DAY, state) for feed, state in due.items()))
     recorded = {each.flow: each for each in asked if isinstance(each, Attempt)}
 
     (request,) = run_requests("late_growth", feeds, [Request(Need(DAY, due, "grown"), recorded)], {})

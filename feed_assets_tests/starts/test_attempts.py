@@ -10,6 +10,7 @@ import pytest
 from feed_assets.starts.attempt import LEASE, LOST_AFTER, Answer, Attempt, AttemptRefusedError, State, Verdict
 from feed_assets.starts.attempts import LOG, Attempts, KnownRun, Wanted
 from feed_assets.state.store import Store
+from feed_assets_tests.starts.requesting import requested
 
 FLOW, SLOT = "clean_ads", "2019-11-27"
 PLACE = FLOW, SLOT
@@ -30,7 +31,7 @@ class Installation:
     def request(self, digest: str = "one", **options: int) -> Attempt | Verdict:
         """What a tick of the gate does for the slot."""
         self.attempts.end_lost(self.attempts.known(lambda attempt: self.runs.get(attempt.key, KnownRun.NONE)))
-        (answer,) = self.attempts.request([Wanted(FLOW, SLOT, digest, "due", **options)])
+        (answer,) = requested(self.attempts, Wanted(FLOW, SLOT, digest, "due", **options))
         if isinstance(answer, Attempt):
             self.runs[answer.key] = KnownRun.UNFINISHED
         return answer
@@ -311,6 +312,6 @@ def test_the_last_attempts_of_a_slot_are_kept(here: Installation) -> None:
 
 
 def test_two_requests_of_one_transaction_for_a_slot_make_one_attempt(here: Installation) -> None:
-    one, other = here.attempts.request([Wanted(FLOW, SLOT, "one"), Wanted(FLOW, SLOT, "one")])
+    one, other = requested(here.attempts, Wanted(FLOW, SLOT, "one"), Wanted(FLOW, SLOT, "one"))
     assert isinstance(one, Attempt)
     assert isinstance(other, Verdict)

@@ -26,6 +26,7 @@ from feed_assets.file_feed.start_objects import START
 from feed_assets.leases.port import Lease
 from feed_assets.starts.attempt import Attempt, AttemptRefusedError, State
 from feed_assets.starts.attempts import Wanted
+from feed_assets_tests.starts.requesting import requested
 from feed_assets_tests.starts.worlds import LOCATION, NOW, Access, Budget, Over, Phase, Search
 
 FLOW = "clean_ads"
@@ -71,7 +72,7 @@ def end_lost(access: Access, known: tuple[Any, ...]) -> Hashable:
 
 def request(slots: tuple[str, ...]) -> Phase:
     def requests(access: Access, _: None) -> Hashable:
-        answers = access.attempts.request([Wanted(FLOW, slot, "inputs", most=100) for slot in slots])
+        answers = requested(access.attempts, *(Wanted(FLOW, slot, "inputs", most=100) for slot in slots))
         keys = tuple(each.key for each in answers if isinstance(each, Attempt))
         return keys or Over("nothing to start")
 

@@ -28,6 +28,7 @@ from feed_assets.starts.attempt import LEASE, Attempt, State
 from feed_assets.starts.attempts import Attempts, KnownRun, Wanted
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
+from feed_assets_tests.starts.requesting import requested
 
 NOW = datetime(2019, 11, 28, 16, tzinfo=UTC)
 FLOW, SLOT, LOCATION = "clean_ads", "2019-11-27", "clean-ads/v1.0"
@@ -65,7 +66,7 @@ def whole_start(folder: Path, now: datetime, step: Callable[[], None] = lambda: 
     """A tick of the gate and the run that it asks for, in one process; the states of the slot's attempts."""
     attempts, board = installation(folder, now, step)
     attempts.end_lost(attempts.known(lambda _: KnownRun.NONE))
-    for asked in attempts.request([Wanted(FLOW, SLOT, "inputs", most=10)]):
+    for asked in requested(attempts, Wanted(FLOW, SLOT, "inputs", most=10)):
         if isinstance(asked, Attempt):
             with attempts.start([asked.key], run=f"run {asked.number}", root=f"run {asked.number}") as running:
                 feed = Feed(board, LOCATION)
@@ -131,7 +132,7 @@ def test_a_process_that_is_killed_between_any_two_accesses_leaves_one_update_to_
 @pytest.mark.parametrize("moment", [LEASE - timedelta(seconds=1), LEASE])
 def test_a_killed_run_is_missed_when_its_lease_ends(tmp_path: Path, moment: timedelta) -> None:
     attempts, _ = installation(tmp_path, NOW, lambda: None)
-    (asked,) = attempts.request([Wanted(FLOW, SLOT, "inputs")])
+    (asked,) = requested(attempts, Wanted(FLOW, SLOT, "inputs"))
     assert isinstance(asked, Attempt)
     child = os.fork()
     if child == 0:

@@ -236,3 +236,50 @@ def test_with_tokens_the_page_asks_for_one_and_keeps_it_for_this_tab_only(opened
         assert page.locator("#dataset option").all_inner_texts() == ["All datasets", "raw/ads", "raw/foo"]
         assert page.evaluate("localStorage.length") == 0
         assert token not in page.url
+
+
+def test_an_address_that_is_changed_while_the_page_is_open_is_followed(opened, shop_url):
+    page = opened(shop_url, f"{DAYS}&slot=ad-effectiveness/v1.0+-+day+{WAITING}", ready="#why table")
+    page.evaluate(f"location.hash = 'dataset=raw/ads&grain=hour&from={AGAIN}&to={AGAIN}'")
+    page.wait_for_selector("#about:has-text('buffer')")
+    assert page.input_value("#dataset") == "raw/ads"
+    assert (page.input_value("#from"), page.input_value("#to")) == (AGAIN, AGAIN)
+    assert page.is_hidden("#panel")
+
+    page.evaluate(f"location.hash = '{DAYS}&slot=ad-effectiveness/v1.0+-+day+{WAITING}'")
+    page.wait_for_selector("#why table")
+    assert page.text_content("#panel-content .state") == "Waiting, no revision yet"
+    page.evaluate(f"location.hash = '{DAYS}&slot=clean-ads/v1.0+-+day+{AGAIN}'")
+    page.wait_for_selector(f"#panel-title:has-text('clean-ads/v1.0 day {AGAIN}')")
+    assert page.input_value("#dataset") == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("dataset=raw/none", "there is no dataset raw/none"),
+        ("dataset=raw/ads&grain=minute", "raw/ads has no slots of the length minute"),
+        ("from=yesterday", "yesterday is no day such as 2019-12-01"),
+        ("from=2019-02-30", "2019-02-30 is no day"),
+        ("from=2019-11-30&to=2019-11-20", "2019-11-30 is after 2019-11-20"),
+        (f"{DAYS}&slot=raw/ads", "raw/ads is no slot of these datasets"),
+        (f"{DAYS}&slot=raw/none+-+day+2019-11-25", "raw/none - day 2019-11-25 is no slot of these datasets"),
+    ],
+)
+def test_an_address_that_makes_no_sense_is_told_in_a_sentence_and_the_rest_of_it_is_shown(
+    opened, shop_url, address, message
+):
+    page = opened(shop_url, address)
+    told = page.text_content("#problem")
+    assert told.startswith("The address of this page does not fit: ")
+    assert message in told
+    assert page.is_hidden("#panel")
+
+
+def test_a_day_of_a_counted_dataset_of_which_nobody_has_said_anything_expects_nothing(opened, tmp_path):
+    with windows(sqlite_url(tmp_path / "state.db")) as client:
+        slot = f"slot=raw/foo+-+day+{DAY}"
+        page = opened(client.url, f"dataset=raw/foo&grain=day&from={DAY}&to={DAY}&{slot}", ready="#panel dl")
+        shown = page.inner_text("#panel dl")
+    assert "nobody has said" in shown
+    assert "flags" not in shown

@@ -55,6 +55,9 @@ class NoFlows:
     def explain(self, flow: str, _: str) -> Verdict:
         raise UnknownFlowError(f"{flow!r} is no asset with a trigger: this project has none.")
 
+    def wrong_files(self, _: Slot) -> str:
+        return ""
+
     def progress(self, _: Sequence[Slot]) -> Mapping[Slot, Progress]:
         return {}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from feed_assets.datasets.slots import Slot, start_text
 from feed_assets.dependencies.gate.trigger import ALL, ANY, CatchUp, OnRerun, Then, Trigger
@@ -171,21 +171,23 @@ def decide(case: Case, trigger: Trigger, *, now: datetime, lookback: timedelta) 
     stages: list[StageAnswer] = []
     since = trigger.since or (now - lookback).date()
     patient = _is_patient(case, trigger, now)
+    missing = _missing(case, trigger)
+    data = "" if not patient and trigger.then is Then.RUN and _may_do_without(case, missing.slots) else missing.why
     for stage, fault in (
         (Stage.TIME, _paused(case, trigger) or _too_early(case, since, now)),
-        (Stage.DATA, _data(case, trigger, patient=patient) or _previous(case, since)),
+        (Stage.DATA, data or _previous(case, since)),
         (Stage.QUALITY, _quality(case, trigger)),
         (Stage.ONCE, _again(case, trigger, now)),
     ):
         if any(each.holds is False for each in stages):
             stages.append(StageAnswer(stage, None, ""))
         else:
-            stages.append(StageAnswer(stage, not fault, fault or _held_by(stage, case, trigger, now)))
+            stages.append(StageAnswer(stage, not fault, fault or _held_by(stage, case, trigger, now, missing.why)))
     held = next((each.stage for each in stages if each.holds is False), None)
     gives_up = None
-    if held is Stage.DATA and not patient and not case.in_force and _data(case, trigger, patient=patient):
+    if held is Stage.DATA and not patient and not case.in_force and data:
         word = "skipped" if trigger.then is Then.SKIP else "failed"
-        gives_up = f"{word}: not all inputs came {_late(case, trigger)}: {_data(case, trigger, patient=True)}"
+        gives_up = f"{word}: not all inputs came {_late(case, trigger)}: {missing.why}"
     asks = held is Stage.ONCE and trigger.on_rerun is OnRerun.ASK and _reply(case) is None
     return Verdict(case, tuple(stages), gives_up, asks)
 
@@ -230,10 +232,17 @@ def _latest(case: Case, trigger: Trigger) -> datetime | None:
     return None if trigger.at_most is None or begin is None else begin + trigger.at_most
 
 
-def _data(case: Case, trigger: Trigger, *, patient: bool) -> str:
-    """Why the inputs that there are do not suffice. `patient`: it still waits for those that the trigger wants."""
+class _Missing(NamedTuple):
+    """The inputs that a slot waits for, and why those that there are do not suffice; "" if they do."""
+
+    slots: Sequence[InputState]
+    why: str
+
+
+def _missing(case: Case, trigger: Trigger) -> _Missing:
+    """What is missing of what the trigger wants, however long the slot has waited."""
     if not case.inputs:
-        return "none of the datasets that it waits for has a slot there"
+        return _Missing((), "none of the datasets that it waits for has a slot there")
     missing = [each for each in case.inputs if each.counts and not each.complete]
     if trigger.complete == ALL:
         missing = [each for each in missing if not each.optional]
@@ -243,21 +252,19 @@ def _data(case: Case, trigger: Trigger, *, patient: bool) -> str:
         wanted = 1 if trigger.complete == ANY else int(trigger.complete)
         there = len(of) - len(missing)
         if there >= wanted:
-            return ""
+            return _Missing((), "")
         fault = f"{there} of {counted(len(of), 'input')} complete, and it needs {wanted}: "
-    if missing and not patient and trigger.then is Then.RUN and _may_do_without(case, missing):
-        return ""
     named = _first_of(f"{_name(each)}: {each.waits or 'not complete'}" for each in missing)
-    return f"{fault}{named or 'it has no more'}" if fault or named else ""
+    return _Missing(missing, f"{fault}{named or 'it has no more'}" if fault or named else "")
 
 
 def _may_do_without(case: Case, missing: Sequence[InputState]) -> bool:
     """Whether a slot that waited long enough starts without these inputs.
 
-    One must be there. A result that there is already waits for inputs that it may have used.
+    One must be missing, and one be there. A result that there is already waits for inputs that it may have used.
     """
     there = any(each.complete and each.counts and not each.extra for each in case.inputs)
-    return there and (case.in_force is None or all(not each.revision for each in missing))
+    return bool(missing) and there and (case.in_force is None or all(not each.revision for each in missing))
 
 
 def _late(case: Case, trigger: Trigger) -> str:
@@ -325,14 +332,14 @@ def _reply(case: Case) -> Answered | None:
     return case.answered if case.answered is not None and case.answered.digest == case.digest else None
 
 
-def _held_by(stage: Stage, case: Case, trigger: Trigger, now: datetime) -> str:
-    """What makes a stage hold."""
+def _held_by(stage: Stage, case: Case, trigger: Trigger, now: datetime, missing: str) -> str:
+    """What makes a stage hold. `missing` is why the inputs that there are do not suffice, if they do not."""
     match stage:
         case Stage.TIME:
             earliest = f"{case.earliest:%Y-%m-%d %H:%M} has passed" if case.earliest else "the trigger names none"
             return f"{earliest}; it is {now:%Y-%m-%d %H:%M}"
         case Stage.DATA:
-            return _there(case, trigger)
+            return _there(case, trigger, missing)
         case Stage.QUALITY:
             taken = sorted({str(accepted_by(trigger, each)) for each in case.inputs}) or [str(Accepts.ANY)]
             return f"the flow takes {', '.join(taken)}"
@@ -340,10 +347,10 @@ def _held_by(stage: Stage, case: Case, trigger: Trigger, now: datetime) -> str:
             return case.behind or "nothing has changed since it ran"
 
 
-def _there(case: Case, trigger: Trigger) -> str:
+def _there(case: Case, trigger: Trigger, missing: str) -> str:
     """What makes the stage of data hold."""
     complete = f"{counted(sum(each.complete for each in case.inputs), 'input')} complete"
-    if _data(case, trigger, patient=True):
+    if missing:
         return f"{complete}; it does not wait for others any more, as not all came {_late(case, trigger)}"
     if trigger.complete == ALL:
         return complete

@@ -18,7 +18,7 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.ranges import slots_between
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import TriggerError
-from feed_assets.dependencies.gate.written import Shift, duration, one_of
+from feed_assets.dependencies.gate.written import Shift, duration, duration_text, one_of
 from feed_assets.dependencies.quality.marks import Accepts
 
 
@@ -70,6 +70,15 @@ class ExtraInput:
             raise TriggerError(f"needs({dataset!r}): {error}") from None
         except ValueError as error:
             raise TriggerError(f"needs({dataset!r}): {error}.") from None
+
+    @property
+    def text(self) -> str:
+        """The input in few words, such as `clean-clicks/v1.0 (shift -1h)`."""
+        latest = None if self.latest is None else duration_text(self.latest)
+        shift = None if self.shift is None else self.shift.text
+        options = {"grain": self.grain, "shift": shift, "last": self.last, "latest": latest, "quality": self.quality}
+        words = ", ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+        return f"{self.dataset} ({words})" if words else self.dataset
 
     def to_plain(self) -> dict[str, Any]:
         """The values as JSON; `from_plain` reads them."""

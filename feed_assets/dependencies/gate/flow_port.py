@@ -41,6 +41,9 @@ class FlowAnswers(Protocol):
     def explain(self, flow: str, partition: str) -> Verdict:
         """The gate's answer, from storage. Raises UnknownFlowError."""
 
+    def wrong_files(self, slot: Slot) -> str:
+        """What is wrong with the daily files that an incomplete slot waits for, from storage; "" if nothing is."""
+
     def progress(self, slots: Sequence[Slot]) -> Mapping[Slot, Progress]:
         """How far flows are with these slots, from memory and Dagster; those of no flow are left out."""
 

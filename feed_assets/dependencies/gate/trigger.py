@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from feed_assets.datasets.days import is_day
 from feed_assets.dependencies.errors import TriggerError
 from feed_assets.dependencies.gate.extra_inputs import ExtraInput
-from feed_assets.dependencies.gate.written import duration, one_of
+from feed_assets.dependencies.gate.written import duration, duration_text, one_of
 from feed_assets.dependencies.quality.marks import Accepts
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -155,6 +155,19 @@ class Trigger:
     def may_miss(self) -> bool:
         """Whether the flow may start although an input is missing."""
         return self.complete != ALL or (self.at_most is not None and self.then is Then.RUN)
+
+    @property
+    def text(self) -> str:
+        """What differs from a trigger without options, in few words; "" if nothing does."""
+        plain, usual = self.to_plain(), Trigger().to_plain()
+        texts = {
+            "also": " and ".join(each.text for each in self.also),
+            "settle": duration_text(self.settle),
+            "at_most": "" if self.at_most is None else duration_text(self.at_most),
+            "previous": "",
+        }
+        found = (f"{name} {texts.get(name, value)}".strip() for name, value in plain.items() if value != usual[name])
+        return ", ".join(found)
 
     def to_plain(self) -> dict[str, Any]:
         """The values as JSON; `from_plain` reads them."""

@@ -34,6 +34,17 @@ def duration(text: str | timedelta) -> timedelta:
         raise ValueError(f"{text!r} is too long for a duration") from None
 
 
+def duration_text(given: timedelta) -> str:
+    """A duration as a person writes it, in the longest unit of which it is a whole number.
+
+    >>> duration_text(timedelta(hours=6)), duration_text(timedelta(minutes=90)), duration_text(timedelta(days=2))
+    ('6h', '90min', '2d')
+    """
+    seconds = int(given.total_seconds())
+    unit = next(name for name, each in reversed(_SECONDS.items()) if seconds % each == 0)
+    return f"{seconds // _SECONDS[unit]}{unit if seconds else 's'}"
+
+
 class Shift(NamedTuple):
     """A number of minutes, hours, days, weeks, months or quarters; negative: into the past. `text` is as written."""
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -102,9 +103,9 @@ def _about_slots(api: DependencyApi) -> list[Operation]:
         events = [event_says(each) for each in api.recent.of(found, SHOWN_EVENTS)]
 
         def work() -> DetailsSay:
-            runs = api.flows.runs(found)
+            runs, says, wrong = api.flows.runs(found), api.says(found), api.flows.wrong_files(found)
             return DetailsSay(
-                slot=api.says(found),
+                slot=msgspec.structs.replace(says, why="; ".join(filter(None, (says.why, wrong)))),
                 flow=api.flows.made_by(found.dataset),
                 partition=api.flows.partition(found),
                 reads=[_input(each) for each in api.flows.inputs(found) if caller.may(Verb.READ, each.slot.dataset)],

@@ -2,7 +2,7 @@
 
 import { ApiError, ask, follow, useToken } from "./api.js";
 import { Calendar } from "./calendar.js";
-import { Panel, element } from "./panel.js";
+import { Panel, element, slotOf } from "./panel.js";
 import { STATES, onScheme, shapeOf } from "./states.js";
 
 const ALL = "";
@@ -15,6 +15,7 @@ let datasets = [];
 let now = new Date();
 let shown = [];
 let asking = null;
+let note = "";
 
 const calendar = new Calendar(find("calendar"), (row, column) => {
   const { dataset, member, grain } = shown[row];
@@ -66,11 +67,12 @@ function about() {
   return `${rules[dataset.basis] ?? ""}${made}`;
 }
 
-/** Change what is shown; a span that fits is chosen unless the days are given. */
-function show({ dataset = controls.dataset.value, grain = "", from = "", to = "" }) {
+/** Change what is shown; a span that fits is chosen unless the days are given. `why` stays above the calendar. */
+function show({ dataset = controls.dataset.value, grain = "", from = "", to = "" }, why = "") {
+  note = why;
   controls.dataset.value = named(dataset) ? dataset : ALL;
   fillGrains(grain);
-  controls.to.value = to || text(now);
+  controls.to.value = to || (from > text(now) ? from : text(now));
   controls.from.value = from || plus(controls.to.value, 1 - (SPANS[controls.grain.value] ?? 14));
   find("about").textContent = about();
   writeAddress();
@@ -82,6 +84,42 @@ function writeAddress() {
   for (const [name, control] of Object.entries(controls)) if (control.value) address.set(name, control.value);
   if (panel.slot) address.set("slot", Object.values(panel.slot).join(" "));
   history.replaceState(null, "", `#${address}`);
+}
+
+const isDay = (given) => /^(19[7-9]|20\d)\d-\d\d-\d\d$/.test(given) && !Number.isNaN(Date.parse(given))
+  && text(new Date(Date.parse(given))) === given;
+
+/** What the address asks for: a view, a slot, and a sentence about the rest, which makes no sense. */
+function readAddress() {
+  const address = new URLSearchParams(location.hash.slice(1));
+  const [dataset, grain, from, to, slot] = ["dataset", "grain", "from", "to", "slot"].map((name) => address.get(name) ?? "");
+  const view = { dataset: "" };
+  const faults = [];
+  if (!dataset || named(dataset)) view.dataset = dataset;
+  else faults.push(`there is no dataset ${dataset}`);
+  const grains = view.dataset ? named(view.dataset).grains : ["day"];
+  if (grains.includes(grain)) view.grain = grain;
+  else if (grain && !faults.length) faults.push(`${view.dataset || "the view of all datasets"} has no slots of the length ${grain}`);
+  for (const [name, given] of Object.entries({ from, to })) {
+    if (isDay(given)) view[name] = given;
+    else if (given) faults.push(`${given} is no day such as ${text(now)}`);
+  }
+  if (view.from > (view.to ?? "9999")) {
+    faults.push(`${view.from} is after ${view.to}`);
+    delete view.from;
+  }
+  const words = slot.split(" ");
+  const opened = words.length === 4 && named(words[0])?.grains.includes(words[2]) ? slotOf(slot) : null;
+  if (slot && !opened) faults.push(`${slot} is no slot of these datasets`);
+  return { view, slot: opened, why: faults.length ? `The address of this page does not fit: ${faults.join("; ")}.` : "" };
+}
+
+/** Show what the address asks for. */
+async function followAddress() {
+  const { view, slot, why } = readAddress();
+  if (!slot && panel.isOpen) panel.close();
+  await show(view, why);
+  if (slot) await goTo(slot, why);
 }
 
 /** Ask for the calendar, and show it. */
@@ -96,7 +134,7 @@ async function load() {
   }, 700);
   try {
     const answers = await Promise.all(chosen.map((each) => ask("/calendar", { dataset: each.name, grain, from, to }, mine.signal)));
-    say("");
+    say(note);
     merge(answers, Boolean(controls.dataset.value));
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -146,19 +184,19 @@ const letterOf = ({ dataset, member, grain, start }) => {
 };
 
 function openSlot(slot, options) {
-  const opened = panel.open(slot, letterOf(slot), options);
+  const opened = panel.open(slot, letterOf(slot) ?? panel.letterOf(slot), options);
   writeAddress();
   return opened;
 }
 
 /** Show a slot that may be of another dataset or day. */
-async function goTo(slot) {
+async function goTo(slot, why = "") {
   const date = /^\d{4}-\d\d-\d\d/.exec(slot.start)?.[0];
   const same = controls.dataset.value === slot.dataset && controls.grain.value === slot.grain;
   if (!(same && calendar.columns.includes(slot.start)) && letterOf(slot) === undefined) {
     const span = SPANS[slot.grain] ?? 14;
     const range = date ? { from: plus(date, -Math.floor(span / 2)), to: plus(date, Math.floor(span / 2)) } : {};
-    await show({ dataset: slot.dataset, grain: slot.grain, ...range });
+    await show({ dataset: slot.dataset, grain: slot.grain, ...range }, why);
   }
   const row = shown.findIndex((each) => each.dataset === slot.dataset && each.member === slot.member);
   if (row >= 0) calendar.select(calendar.rows[row].label, slot.start);
@@ -211,13 +249,7 @@ async function start() {
   );
   legend();
   if (!datasets.length) say("No asset of this project has a trigger yet, or the token reads no dataset. Add trigger() to an asset's metadata.");
-  const address = new URLSearchParams(location.hash.slice(1));
-  await show(Object.fromEntries(["dataset", "grain", "from", "to"].map((name) => [name, address.get(name) ?? ""])));
-  const words = (address.get("slot") ?? "").split(" ");
-  if (words.length === 4) {
-    const [dataset, member, grain, startText] = words;
-    await goTo({ dataset, member, grain, start: startText });
-  }
+  await followAddress();
   live(true, "");
   follow(answer.newest, {
     onEvents: (events) => {
@@ -252,6 +284,10 @@ find("sign-in").addEventListener("submit", (event) => {
   useToken(find("token").value.trim());
   find("token").value = "";
   start();
+});
+window.addEventListener("hashchange", () => {
+  if (location.hash === "#calendar") writeAddress(); // the link to the calendar was used
+  else if (!find("main").hidden) followAddress();
 });
 onScheme(legend);
 start();

@@ -71,6 +71,11 @@ export class Panel {
     return !this.panel.hidden;
   }
 
+  /** The state of the slot that is shown: its calendar may show other days by now. */
+  letterOf(slot) {
+    return this.isOpen && JSON.stringify(slot) === JSON.stringify(this.slot) ? this.letter : undefined;
+  }
+
   close() {
     this.asking?.abort();
     this.panel.hidden = true;
@@ -91,7 +96,7 @@ export class Panel {
     if (focus) this.panel.focus();
     try {
       const details = await ask("/slot/details", slot, asking.signal);
-      this.content.replaceChildren(...this.#shown(details, letter));
+      this.content.replaceChildren(...this.#shown(details, STATES[letter] ? letter : this.#guessed(details)));
       if (details.flow && details.partition) await this.#explain(details, asking.signal);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -99,16 +104,22 @@ export class Panel {
     }
   }
 
+  /** The state of a slot that the calendar does not show. */
+  #guessed({ slot, partition }) {
+    if (slot.complete) return "c";
+    return partition ? "q" : "i";
+  }
+
   #shown(details, letter) {
     const { slot } = details;
-    const state = STATES[letter] ?? STATES[slot.complete ? "c" : "i"];
+    const state = STATES[letter];
     const words = slot.complete && state !== STATES.c ? `complete: ${state.name}` : state.name;
     const sentence = `${words[0].toUpperCase()}${words.slice(1)}`;
     const revision = slot.revision ? `, revision ${slot.revision}` : ", no revision yet";
     this.why = element("div", { id: "why" });
     if (slot.why) this.why.append(element("p", { class: "why" }, slot.why));
     return [
-      element("p", { class: "state" }, shapeOf(STATES[letter] ? letter : slot.complete ? "c" : "i"), sentence + revision),
+      element("p", { class: "state" }, shapeOf(letter), sentence + revision),
       ...(slot.complete && !details.partition ? [] : [element("h3", {}, slot.complete ? "Does it run again?" : "Why not yet?")]),
       this.why,
       ...section("Facts", this.#numbers(slot)),
