@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -63,7 +64,7 @@ def client_of(installation: Installation, flow: Workflow, *, patience: float | N
     return Client(
         place.token,
         find,
-        build=f"feed-assets, process {os.getpid()}",
+        build=f"{socket.gethostname()}, process {os.getpid()}",
         authorization=f"Bearer {token}" if token else None,
         patience=PATIENCE_SECONDS if patience is None else patience,
     )
