@@ -1,7 +1,7 @@
 """The routes of the pages at `/` and `/workflows`: their files, from memory.
 
-Their headers let a browser load nothing from elsewhere.
-Not here: what a page shows, which it asks the API for.
+Their headers let a browser load nothing from elsewhere. Not here: what a page shows, which it asks the
+API for.
 """
 
 from __future__ import annotations

@@ -228,10 +228,8 @@ class WorkflowApi:
         state = self.master.state
         if group in OWN_GROUPS:
             own = state.configurations if group == CONFIGURATION else state.controls
-            return sorted(
-                (each for each in own.values() if not status or each.status == status), key=lambda each: each.id
-            )
-        counts = [state.counts.get(group, {})] if group else state.counts.values()
+            return sorted(own.values(), key=lambda each: each.id)
+        counts: list[Counter[Status]] = [each for name, each in state.counts.items() if not group or name == group]
         there = sum(count for each in counts for name, count in each.items() if not status or name == status)
         # A lease and its renewals give new ids, so leased tasks are among the newest.
         ids = reversed(state.tasks) if status == "leased" else iter(sorted(state.tasks) if there else ())
