@@ -30,6 +30,7 @@ from feed_assets.workflow.epochs import Address, address_of, newest_epoch
 from feed_assets.workflow.errors import NoWorkflowError, WorkflowError
 from feed_assets.workflow.flow import Workflow
 from feed_assets.workflow.places import Place, open_board, open_workflow
+from feed_assets.workflow.service import Stats
 from feed_assets.workflow.stories import story_of
 from feed_assets.workflow.tasks import CONFIGURATION, CONTROL
 
@@ -38,6 +39,7 @@ PATIENCE_SECONDS: Final = 2.0
 SHOWN_TASKS: Final = 100
 _BUILD: Final = "feed-assets serve"
 _START: Final = "`feed-assets workflow serve` starts one"
+_decode_tasks = msgspec.json.Decoder(list[TaskView]).decode
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class WatchedWorkflows:
         says = _with(says, master=shown)
         client = self._client(place, authorization)
         try:
-            stats = client.read("stats")
+            stats = msgspec.convert(client.read("stats"), Stats)
             own = {each: _tasks(client.read("tasks", group=each)) for each in (CONFIGURATION, CONTROL)}
             leased, dead = (_tasks(client.read("tasks", status=each, limit=SHOWN_TASKS)) for each in ("leased", "dead"))
         except Refused as error:
@@ -87,11 +89,11 @@ class WatchedWorkflows:
         return _with(
             says,
             now=time.time(),
-            master=msgspec.structs.replace(shown, epoch=stats["epoch"]),
-            position=stats["position"],
-            sessions=stats["sessions"],
+            master=msgspec.structs.replace(shown, epoch=stats.epoch),
+            position=stats.position,
+            sessions=stats.sessions,
             columns=self._columns(name, stats, [_standing(each) for each in own[CONTROL]]),
-            feeds=[tuple(each) for each in stats["feeds"]],
+            feeds=stats.feeds,
             hints=self._hints(name, {each.key: each for each in own[CONFIGURATION]}),
             leased=leased,
             dead=dead,
@@ -103,7 +105,7 @@ class WatchedWorkflows:
         task, problem = None, ""
         try:
             found = self._client(place, authorization).read("unit", unit=unit)
-            task = msgspec.convert(found["task"], TaskView)
+            (task,) = _tasks({"tasks": [found["task"]]})
         except Refused as error:
             problem = str(error)
         except UnreachableError:
@@ -142,23 +144,23 @@ class WatchedWorkflows:
             known = self._masters[place.name] = address_of(place, epoch), modified.timestamp()
         return known
 
-    def _columns(self, name: str, stats: Mapping[str, Any], orders: list[StandingOrder]) -> list[list[GroupSays]]:
+    def _columns(self, name: str, stats: Stats, orders: list[StandingOrder]) -> list[list[GroupSays]]:
         found = {
-            each["name"]: GroupSays(
-                each["name"],
-                each["waiting"],
-                each["leased"],
-                each["dead"],
-                each["gathering"],
-                each["oldest"],
-                each["is_full"],
-                [order for order in orders if order.target in (each["name"], "all")],
+            each.name: GroupSays(
+                each.name,
+                each.waiting,
+                each.leased,
+                each.dead,
+                each.gathering,
+                each.oldest,
+                each.is_full,
+                [order for order in orders if order.target in (each.name, "all")],
             )
-            for each in stats["groups"]
+            for each in stats.groups
         }
         declared = [each for each in self.flows[name].stages if each in found]
         others = [each for each in found if each not in declared]
-        return [[found[each] for each in column] for column in columns([*declared, *others], stats["feeds"])]
+        return [[found[each] for each in column] for column in columns([*declared, *others], stats.feeds)]
 
     def _hints(self, name: str, configurations: Mapping[str, TaskView]) -> list[str]:
         """What a person may have to do before workers go on."""
@@ -189,7 +191,7 @@ def _with(says: StateSays, **changes: Any) -> StateSays:
 
 
 def _tasks(listed: Mapping[str, Any]) -> list[TaskView]:
-    return msgspec.convert(listed["tasks"], list[TaskView])
+    return _decode_tasks(msgspec.json.encode(listed["tasks"]))  # as a payload is the JSON itself
 
 
 def _payload(task: TaskView) -> Any:

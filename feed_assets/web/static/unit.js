@@ -30,6 +30,11 @@ export class UnitPanel {
     (back ?? document.getElementById("main")).focus();
   }
 
+  /** Show the same unit as it is now. A story is a look at the whole journal, so nothing does this every few seconds. */
+  readAgain() {
+    return this.shown ? this.open(this.shown.workflow, this.shown.unit, { focus: false }) : undefined;
+  }
+
   /** Show a unit; `focus` moves the keyboard into the panel. */
   async open(workflow, unit, { focus = true } = {}) {
     const same = this.shown?.workflow === workflow && String(this.shown.unit) === String(unit);
@@ -75,6 +80,9 @@ export class UnitPanel {
         element("li", {}, element("code", {}, each)))) : null),
       ...section("Story", story.length ? this.#story(story, open) : element("p", { class: "soft" },
         "It is older than the journal that is kept.")),
+      element("p", { class: "hint" }, "Read at ", moment(now), " UTC. ", element("button", {
+        type: "button", class: "link", "data-key": "again", onclick: () => this.readAgain(),
+      }, "Read again")),
     ];
   }
 

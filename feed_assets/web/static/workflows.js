@@ -68,6 +68,7 @@ async function give() {
   try {
     await ask(`/${workflow}/orders`, undefined, { order: verb, target, reason: find("reason").value.trim() });
     find("order").close();
+    panel.readAgain();
     refresh();
   } catch (error) {
     find("order-problem").textContent = error.message;
@@ -81,7 +82,6 @@ async function refresh() {
   clearTimeout(timer);
   try {
     await Promise.all([...flows].map(async ([name, flow]) => flow.show(await ask(`/${name}`))));
-    if (panel.shown) await panel.open(panel.shown.workflow, panel.shown.unit, { focus: false });
     live(true, "");
     wait = EVERY;
   } catch (error) {
