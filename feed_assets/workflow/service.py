@@ -6,6 +6,7 @@ durable (`master`), and the figures (`figures`).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -47,6 +48,8 @@ from feed_assets.workflow.workers_seen import WorkersSeen
 MOST_BODY: Final = 4 * 1024 * 1024
 MOST_HELD: Final = 256 * 1024 * 1024
 MOST_LISTED: Final = 1_000
+_LOOK_AT_ONCE: Final = 10_000
+"""How many tasks are looked at without a break: some milliseconds."""
 _LIMITS: Final = BodyLimits(MOST_BODY, MOST_BODY, 30.0)
 _CALLS: Final[tuple[type[Any], ...]] = (Hello, Lease, Renew, Commit, Release, Fail, Insert, Configure, Command)
 _ORDERS: Final = (Configure, Command)
@@ -101,7 +104,6 @@ class WorkflowApi:
         self.figures = figures or Figures()
         self._seen = WorkersSeen(master.state)
         self._oldest: dict[str, float] = {}
-        self._look_again = 0.0
         self._held = HeldBytes(MOST_HELD)
         self._batch = msgspec.json.Decoder(list[AnyCall])
 
@@ -115,7 +117,7 @@ class WorkflowApi:
 
         summary = "Tasks that flow through stages, each committed exactly once."
         api = Api(f"feed_assets workflow {self.name}", summary, self.operations())
-        return Service(api, ready, self._figures, [self.master.turn, *tasks])
+        return Service(api, ready, self._figures, [self.master.turn, self._look_for_oldest, *tasks])
 
     def operations(self) -> list[Operation]:
         """What the API does."""
@@ -207,13 +209,25 @@ class WorkflowApi:
         return Stats(**self._here(), sessions=len(state.sessions), groups=groups, feeds=sorted(state.edges))
 
     def _oldest_waiting(self) -> dict[str, float]:
-        """The times of the oldest waiting tasks. Takes a look at all tasks, so at most a twentieth of the time."""
-        began = time.monotonic()
-        if began >= self._look_again:
-            self._oldest = self.master.machine.queues.oldest()
-            ended = time.monotonic()
-            self._look_again = ended + 20 * (ended - began)
-        return self._oldest
+        """For each group, since when its oldest task could have started; of many tasks, as it was some seconds ago."""
+        is_small = len(self.master.state.tasks) <= _LOOK_AT_ONCE
+        return self.master.machine.queues.oldest() if is_small else self._oldest
+
+    async def _look_for_oldest(self) -> None:
+        """Look for the oldest of many tasks, some at a time, so that no call waits for it; until this is cancelled."""
+        while True:
+            began = time.monotonic()
+            tasks = list(self.master.state.tasks.values())
+            if len(tasks) > _LOOK_AT_ONCE:
+                found: dict[str, float] = {}
+                for start in range(0, len(tasks), _LOOK_AT_ONCE):
+                    for task in tasks[start : start + _LOOK_AT_ONCE]:
+                        if task.status == "waiting" and task.group not in OWN_GROUPS:
+                            found[task.group] = min(found.get(task.group, task.since), task.since)
+                    await asyncio.sleep(0)
+                self._oldest = found
+            del tasks
+            await asyncio.sleep(max(1.0, 20 * (time.monotonic() - began)))
 
     def _listed(self, request: Request) -> Listed:
         group, status = request.query_params.get("group"), request.query_params.get("status")
@@ -231,8 +245,8 @@ class WorkflowApi:
             return sorted(own.values(), key=lambda each: each.id)
         counts: list[Counter[Status]] = [each for name, each in state.counts.items() if not group or name == group]
         there = sum(count for each in counts for name, count in each.items() if not status or name == status)
-        # A lease and its renewals give new ids, so leased tasks are among the newest.
-        ids = reversed(state.tasks) if status == "leased" else iter(sorted(state.tasks) if there else ())
+        # Tasks are in the order of their ids. A lease and its renewals give new ones: leased tasks are among the last.
+        ids = reversed(state.tasks) if status == "leased" else iter(state.tasks)
         found: list[Task] = []
         seen = 0
         while seen < there and (status == "leased" or len(found) < most):
@@ -249,7 +263,8 @@ class WorkflowApi:
         figures.position.set(stats.position)
         figures.sessions.set(stats.sessions)
         figures.undecided.set(self.master.is_undecided)
-        figures.show(stats.groups, self._oldest, time.time())
+        oldest = {each.name: each.oldest for each in stats.groups if each.oldest is not None}
+        figures.show(stats.groups, oldest, time.time())
         return figures.registry
 
     def _note(self, call: AnyCall, reply: Reply) -> None:

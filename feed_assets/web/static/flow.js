@@ -56,15 +56,17 @@ export class Flow {
     this.mayControl = state.may_control && !state.problem;
     this.feeds = state.feeds;
     const held = this.state.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    const scrolled = this.flow?.scrollLeft ?? 0;
     const groups = state.columns.flat();
     const total = (status) => groups.reduce((sum, each) => sum + each[status], 0);
     this.state.replaceChildren(...[
       state.problem ? element("p", { class: "why problem", role: "status" }, ...prose(state.problem)) : this.#master(state),
       ...state.hints.map((each) => element("p", { class: "why" }, ...prose(each))),
       this.#groups(state.columns),
-      ...this.#leased(state.leased, total("leased")),
       ...this.#dead(state.dead, total("dead")),
+      ...this.#leased(state.leased, total("leased")),
     ].filter((each) => each !== null));
+    if (this.flow) this.flow.scrollLeft = scrolled;
     this.#connect();
     if (held !== undefined) this.state.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus();
   }
@@ -102,7 +104,10 @@ export class Flow {
       element("dt", {}, status), element("dd", {}, number(group[status])));
     const notes = [];
     if (group.gathering) notes.push(`${number(group.gathering)} of ${number(group.waiting)} wait for their bundle`);
-    if (group.oldest !== null) notes.push(`oldest waits ${span(this.now - group.oldest)}`);
+    if (group.oldest !== null) {
+      const isDelayed = group.oldest > this.now;
+      notes.push(isDelayed ? `first may start in ${span(group.oldest - this.now + 1)}` : `oldest waits ${span(this.now - group.oldest)}`);
+    }
     const kinds = { pause: "paused", interdict: "interdicted" };
     const badges = [...new Set(group.orders.map(({ order }) => kinds[order] ?? order)), ...(group.is_full ? ["full"] : [])];
     return element("li", { class: "card", "data-group": group.name },
@@ -110,7 +115,10 @@ export class Flow {
       element("dl", { class: "counts" }, count("waiting"), count("leased"), count("dead")),
       ...notes.map((each) => element("p", { class: "note" }, each)),
       group.is_full ? element("p", { class: "note" }, "The stages before it get no work, and inserts are refused.") : null,
-      ...group.orders.map((each) => element("p", { class: "note said" }, this.#standing(each))),
+      ...group.orders.flatMap((each) => [
+        element("p", { class: "note said" }, this.#standing(each)),
+        each.order === "interdict" ? element("p", { class: "note" }, ...prose(`\`feed-assets workflow lift ${each.target}\` ends it.`)) : null,
+      ]),
       targets.length ? element("p", { class: "hidden" }, `feeds ${targets.join(", ")}`) : null,
       this.mayControl ? this.#pausing(group) : null);
   }
