@@ -7,6 +7,7 @@ import pytest
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
+from feed_assets.workflow.calls import Command
 from feed_assets_tests.web.windows_service import NOW
 from feed_assets_tests.web.workflow_service import NAME, REASON, Someone, fill, mastering, serving
 
@@ -233,6 +234,20 @@ def test_on_this_machine_without_tokens_orders_ask_for_a_reason_and_do_what_they
         assert page.inner_text(".card[data-group=convert] .waiting dd") == "1"
 
 
+def test_an_order_that_comes_too_late_says_why_nothing_was_done(opened, alone):
+    base, database = alone
+    with mastering(base, database), serving(base, database) as client:
+        unit = fill(base)["dead"]
+        page = opened(client.url)
+        page.get_by_role("button", name=f"retry unit {unit} of convert", exact=True).click()
+        Someone(base).client.call(Command, order="retry", target=str(unit), by="eva", reason="first")
+        Someone(base).lease("convert")
+        page.fill("#reason", "second")
+        page.keyboard.press("Enter")
+
+        page.wait_for_selector(f"#order-problem:has-text('Unit {unit} is leased')")
+
+
 def test_a_token_reads_what_it_may_and_gives_orders_in_its_name_only_with_control(opened, alone):
     base, database = alone
     with mastering(base, database):
@@ -275,6 +290,7 @@ def test_the_page_says_what_to_do_without_a_master_a_configuration_or_a_workflow
             Someone(base).apply()
             page.wait_for_selector(SHOWN)
         page.wait_for_selector(".problem:has-text('its process has ended')")
+        page.wait_for_selector("#live:has-text('Live; no answer of revenue')")
     with serving(base, database, with_flows=False) as client:
         page = opened(client.url, ready="#nothing")
         assert "fa.Workflow" in page.inner_text("#nothing")

@@ -53,6 +53,7 @@ export class Flow {
   /** Show how the workflow is now. The keyboard stays where it is. */
   show(state) {
     this.now = state.now;
+    this.problem = state.problem;
     this.mayControl = state.may_control && !state.problem;
     this.feeds = state.feeds;
     const held = this.state.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
@@ -60,7 +61,7 @@ export class Flow {
     const groups = state.columns.flat();
     const total = (status) => groups.reduce((sum, each) => sum + each[status], 0);
     this.state.replaceChildren(...[
-      state.problem ? element("p", { class: "why problem", role: "status" }, ...prose(state.problem)) : this.#master(state),
+      state.problem ? element("p", { class: "why problem" }, ...prose(state.problem)) : this.#master(state),
       ...state.hints.map((each) => element("p", { class: "why" }, ...prose(each))),
       this.#groups(state.columns),
       ...this.#dead(state.dead, total("dead")),

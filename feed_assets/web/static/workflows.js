@@ -36,9 +36,12 @@ function writeAddress() {
   history.replaceState(null, "", address);
 }
 
+/** Say whether the page is current, and which workflows have no master; a screen reader hears each change once. */
 function live(isLive, problem) {
-  find("live").textContent = isLive ? "Live" : `Not live: ${problem}`;
-  find("live").classList.toggle("off", !isLive);
+  const silent = [...flows.values()].filter((each) => each.problem).map((each) => each.name);
+  const text = isLive ? (silent.length ? `Live; no answer of ${silent.join(", ")}` : "Live") : `Not live: ${problem}`;
+  if (find("live").textContent !== text) find("live").textContent = text;
+  find("live").classList.toggle("off", !isLive || silent.length > 0);
 }
 
 function signIn(error) {
