@@ -38,6 +38,10 @@ PATIENCE_SECONDS: Final = 2.0
 """How long a master is looked for: a page asks again by itself."""
 SHOWN_TASKS: Final = 100
 _BUILD: Final = "feed-assets serve"
+_OTHER_TOKENS: Final = (
+    "If it has another state database than this service, set `FEED_ASSETS_WORKFLOW_TOKEN` of the service to a token of "
+    "the master's."
+)
 _START: Final = "`feed-assets workflow serve` starts one"
 _decode_tasks = msgspec.json.Decoder(list[TaskView]).decode
 
@@ -83,7 +87,7 @@ class WatchedWorkflows:
             own = {each: _tasks(client.read("tasks", group=each)) for each in (CONFIGURATION, CONTROL)}
             leased, dead = (_tasks(client.read("tasks", status=each, limit=SHOWN_TASKS)) for each in ("leased", "dead"))
         except Refused as error:
-            return _with(says, problem=f"The master at {address.url} refuses to answer: {error}")
+            return _with(says, problem=f"The master at {address.url} refuses to answer: {error} {_OTHER_TOKENS}")
         except UnreachableError as error:
             return _with(says, problem=_silence(name, address, error))
         return _with(

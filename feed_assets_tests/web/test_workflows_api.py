@@ -126,6 +126,21 @@ def test_a_token_is_asked_for_its_grant_by_service_and_master(tmp_path):
         assert Client(master, other).ask("/v1/stats").status == 403
 
 
+def test_a_service_with_another_state_database_than_the_master_takes_a_token_of_its_own(tmp_path):
+    base, own, masters = str(tmp_path / "base"), *(sqlite_url(tmp_path / f"{each}.db") for each in ("own", "masters"))
+    (tmp_path / "base").mkdir()
+    token = add_token(Store(masters), "page", [f"control:{NAME}"], now=NOW, expires=None)
+    with mastering(base, masters):
+        with serving(base, own) as client:
+            problem = client.ask(f"/v1/workflows/{NAME}").body["problem"]
+        with serving(base, own, token=token) as client:
+            found = client.ask(f"/v1/workflows/{NAME}").body
+
+    assert "refuses to answer" in problem
+    assert "set `FEED_ASSETS_WORKFLOW_TOKEN`" in problem
+    assert (found["problem"], found["may_control"]) == ("", True)
+
+
 def test_the_document_has_each_operation_with_its_parameters(scene):
     client, _, _, _ = scene
     paths = client.ask("/openapi.json").body["paths"]

@@ -48,10 +48,10 @@ def revenue() -> Workflow:
     return flow
 
 
-def _serve(base: str, database: str, listening: socket.socket, with_flows: bool) -> None:
+def _serve(base: str, database: str, listening: socket.socket, with_flows: bool, token: str | None) -> None:
     store = Store(database)
     flows = [revenue()] if with_flows else []
-    watched = WatchedWorkflows.of(flows, base)
+    watched = WatchedWorkflows.of(flows, base, token)
     run(store, BASE, Dependencies(store, BASE, datasets()), NoFlows(), listening, now=lambda: NOW, workflows=watched)
 
 
@@ -79,9 +79,9 @@ def _process(target: Any, *args: Any) -> Iterator[str]:
 
 
 @contextmanager
-def serving(base: str, database: str, *, with_flows: bool = True) -> Iterator[Client]:
-    """A client of the service over a project with this workflow, or with none."""
-    with _process(_serve, base, database, with_flows) as url:
+def serving(base: str, database: str, *, with_flows: bool = True, token: str | None = None) -> Iterator[Client]:
+    """A client of the service over a project with this workflow, or with none; `token` is the service's own."""
+    with _process(_serve, base, database, with_flows, token) as url:
         client = Client(url)
         until(lambda: client.ask("/ready").status == 200)
         yield client
