@@ -6,6 +6,7 @@ Here: the commands. Not here: the answers (`dependencies.http.operations`), and 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -47,10 +48,11 @@ def serve(
     *,
     as_json: bool,
 ) -> None:
-    """Serve a page on what is complete and what waits, and its API, until SIGTERM or Ctrl-C.
+    """Serve a page on what is complete and what waits, one on workflows, and their API, until SIGTERM or Ctrl-C.
 
-    The page is at /, the API is documented at /docs. Without tokens, only this machine may ask. With --json, a line on
-    stdout names the address as soon as it answers. Each option is a variable, too, such as FEED_ASSETS_SERVE_PORT.
+    The pages are at / and /workflows, the API is documented at /docs. Without tokens, only this machine may ask. With
+    --json, a line on stdout names the address as soon as it answers. Each option is a variable, too, such as
+    FEED_ASSETS_SERVE_PORT.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -59,6 +61,8 @@ def serve(
     from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - as above
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.web.running import run  # noqa: PLC0415 - loads the server
+    from feed_assets.web.watched_workflows import WatchedWorkflows  # noqa: PLC0415 - loads the HTTP client
+    from feed_assets.workflow.finding import WorkflowSettings  # noqa: PLC0415 - as above
 
     installation = load_installation()
     settings = installation.settings
@@ -69,7 +73,10 @@ def serve(
         return Flows.of(installation.feeds, installation.sources, settings.first_day, installation.project.datasets)
 
     flows, store = load(), Store(settings.state)
-    if not flows.datasets:
+    workflows = WatchedWorkflows.of(
+        installation.workflows, settings.base, WorkflowSettings.read(os.environ).workflow_token
+    )
+    if not flows.datasets and not workflows.flows:
         complain(
             "No asset of this project has a trigger, so there is nothing to show yet: add trigger() to its metadata."
         )
@@ -79,7 +86,8 @@ def serve(
     url = f"http{'s' if tls else ''}://{shown}:{listening.getsockname()[1]}"
 
     def ready() -> None:
-        say(f"The page is at {url}/, its API at {url}/docs. Ctrl-C ends it.")
+        more = f"; workflows at {url}/workflows" if workflows.flows else ""
+        say(f"The page is at {url}/{more}, its API at {url}/docs. Ctrl-C ends it.")
         if as_json:
             print_json({"url": url, "host": host, "port": listening.getsockname()[1]})
 
@@ -88,7 +96,7 @@ def serve(
     with _instance(settings.base) as instance:
         answers = ProjectFlows(load, states, installation.blackboard, installation.sources, clock, instance)
         base, copy = installation.blackboard.uri(""), StateCopy(states, installation.blackboard)
-        run(store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy)
+        run(store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy, workflows=workflows)
     say("Stopped.")
 
 
@@ -143,8 +151,8 @@ def tokens() -> None:
     required=True,
     multiple=True,
     metavar="VERB:NAME",
-    help="What it may do: read, report, expect, mark or start a dataset; work for or control a workflow. The name is "
-    "one dataset or workflow, all below a name (raw/*), or *. May be repeated.",
+    help="What it may do: read, report, expect, mark or start a dataset; read, work for or control a workflow. The "
+    "name is one dataset or workflow, all below a name (raw/*), or *. May be repeated.",
 )
 @click.option("--expires", type=Deadline(), help="A time, or a span such as 90d. Default: when it is revoked.")
 def add(name: str, scopes: tuple[str, ...], expires: datetime | None) -> None:

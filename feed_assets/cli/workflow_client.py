@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,7 +53,7 @@ def client_of(installation: Installation, flow: Workflow, *, patience: float | N
     from feed_assets.workflow import finding  # noqa: PLC0415 - loads the HTTP client
     from feed_assets.workflow.client import PATIENCE_SECONDS  # noqa: PLC0415 - as above
 
-    build = f"feed-assets, process {os.getpid()}"
+    build = f"{socket.gethostname()}, process {os.getpid()}"
     return finding.client_of(
         place_of(installation, flow), build, patience=PATIENCE_SECONDS if patience is None else patience
     )

@@ -1,6 +1,7 @@
-"""The routes of the page at `/`: its files, from memory, with headers that let a browser load nothing from elsewhere.
+"""The routes of the pages at `/` and `/workflows`: their files, from memory.
 
-Not here: what the page shows, which it asks the API for.
+Their headers let a browser load nothing from elsewhere. Not here: what a page shows, which it asks the
+API for.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 STATIC: Final = Path(__file__).parent / "static"
-INDEX: Final = "index.html"
+PAGES: Final = {"index.html": "/", "workflows.html": "/workflows"}
 ICON: Final = "icon.svg"
 """Browsers ask for it at `/favicon.ico` where a page names none, as the API's documentation does."""
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -31,9 +32,9 @@ HEADERS: Final = {
 
 
 def routes() -> list[BaseRoute]:
-    """A route for each file of the page."""
+    """A route for each file of the pages."""
     files = sorted(STATIC.iterdir())
-    found = [Route("/" if each.name == INDEX else f"/static/{each.name}", _file(each)) for each in files]
+    found = [Route(PAGES.get(each.name, f"/static/{each.name}"), _file(each)) for each in files]
     return [*found, Route("/favicon.ico", _file(STATIC / ICON))]
 
 

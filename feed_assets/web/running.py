@@ -1,6 +1,7 @@
-"""Running the service of data dependencies: its API and its page, until a signal.
+"""Running the service of data dependencies and workflows: its APIs and its pages, until a signal.
 
-Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http.operations`).
+Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http.operations`,
+`workflow_operations`).
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ from feed_assets.serving.tokens import KnownTokens
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 from feed_assets.web.pages import routes
+from feed_assets.web.watched_workflows import WatchedWorkflows
+from feed_assets.web.workflow_operations import WorkflowsApi
 
 COPY_SECONDS: Final = 5
 """How often what has changed is copied to the blackboard."""
 _log = logging.getLogger(__name__)
 TITLE: Final = "feed_assets dependencies"
-SUMMARY: Final = "Which slots of which datasets are complete and good, and what may therefore start."
+SUMMARY: Final = "Which slots of which datasets are complete and good, what may therefore start, and how workflows go."
 
 
 @dataclass(slots=True)
@@ -83,10 +86,12 @@ def create_app(
     now: Callable[[], datetime],
     tokens: KnownTokens,
     copy: StateCopy | None = None,
+    workflows: WatchedWorkflows | None = None,
 ) -> Starlette:
     """The ASGI application. Its lifespan follows the events and the tokens, and keeps the `copy` of the state."""
-    recent, figures = RecentEvents(states, now), _Figures()
-    api = DependencyApi(store, base, states, flows, Access(tokens, now), recent, now)
+    recent, figures, access = RecentEvents(states, now), _Figures(), Access(tokens, now)
+    api = DependencyApi(store, base, states, flows, access, recent, now)
+    about_workflows = WorkflowsApi(workflows or WatchedWorkflows.of((), base), access)
 
     def ready() -> Readiness:
         """Whether the events are followed, so that answers are current."""
@@ -99,7 +104,7 @@ def create_app(
 
     return application(
         Service(
-            Api(TITLE, SUMMARY, operations(api)),
+            Api(TITLE, SUMMARY, [*operations(api), *about_workflows.operations()]),
             ready,
             shown,
             [recent.follow, tokens.follow, *([] if copy is None else [_Copying(copy).follow])],
@@ -119,6 +124,7 @@ def run(
     ready: Callable[[], None] = lambda: None,
     tls: tuple[str, str] | None = None,
     copy: StateCopy | None = None,
+    workflows: WatchedWorkflows | None = None,
 ) -> None:
     """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
 
@@ -128,7 +134,7 @@ def run(
     """
     tokens = KnownTokens(store)
     tokens.refresh()
-    app = create_app(store, base, states, flows, now=now, tokens=tokens, copy=copy)
+    app = create_app(store, base, states, flows, now=now, tokens=tokens, copy=copy, workflows=workflows)
     with Server(app, listening, ConnectionLimits(), tls=tls) as server:
         ready()
         server.run()

@@ -140,7 +140,11 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class TaskView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A task, as clients see it."""
+    """A task, as clients see it.
+
+    Lists name the `worker`'s program, and since when (`began`, seconds since 1970) it has the task, if the master was
+    there when the worker said so.
+    """
 
     id: int
     unit: int
@@ -163,6 +167,8 @@ class TaskView(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoint: str = ""
     empty: bool = False
     reasons: tuple[str, ...] = ()
+    worker: str = ""
+    began: float = 0.0
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -25,6 +25,7 @@ from feed_assets.serving.service import Server, application
 from feed_assets.serving.tokens import KnownTokens
 from feed_assets.workflow import snapshots
 from feed_assets.workflow.errors import StoppedError, SupersededError
+from feed_assets.workflow.figures import Figures, MeasuredJournal
 from feed_assets.workflow.master import Master
 from feed_assets.workflow.places import Place
 from feed_assets.workflow.reigns import take_over
@@ -53,15 +54,18 @@ def run_master(
 
     `ready` gets the epoch. `said` gets a sentence when something else than usual happens. Raises WorkflowError.
     """
+    figures = Figures()
     with _stopped_by_signals() as stop:
         try:
             reign, state = take_over(
-                place, State.load, address=url, failover_after=failover_after, stop=stop, said=said
+                place, figures.timed(State.load), address=url, failover_after=failover_after, stop=stop, said=said
             )
         except StoppedError:
             return
-    master = Master(state, place.token, reign.epoch, reign, wall=time.time, ended=_end)
-    api = WorkflowApi(place.name, master, Access(tokens, now))
+    figures.replayed()
+    journal = MeasuredJournal(reign, figures)
+    master = Master(state, place.token, reign.epoch, journal, wall=time.time, ended=_end)
+    api = WorkflowApi(place.name, master, Access(tokens, now), figures)
     making = SnapshotProcess(place, reign.epoch, state)
     app = application(api.service(making.follow))
     with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:

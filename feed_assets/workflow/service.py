@@ -1,18 +1,19 @@
 """The HTTP service of a workflow: `POST /v1/<call>`, and reads.
 
-Here: the operations and who may do them, readiness and figures. Not here: what a call does (`machine`), and when it is
-durable (`master`).
+Here: the operations and who may do them, readiness and figures. Not here: what a call does (`machine`), when it is
+durable (`master`), and the figures (`figures`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -37,14 +38,18 @@ from feed_assets.workflow.calls import (
     Reply,
     TaskView,
 )
+from feed_assets.workflow.figures import Figures
 from feed_assets.workflow.master import Master
 from feed_assets.workflow.replies import view
-from feed_assets.workflow.roles import CONTROL, WORK
-from feed_assets.workflow.tasks import OWN_GROUPS, Task
+from feed_assets.workflow.roles import CONTROL, READ, WORK, require
+from feed_assets.workflow.tasks import CONFIGURATION, OWN_GROUPS, Status, Task
+from feed_assets.workflow.workers_seen import WorkersSeen
 
 MOST_BODY: Final = 4 * 1024 * 1024
 MOST_HELD: Final = 256 * 1024 * 1024
 MOST_LISTED: Final = 1_000
+_LOOK_AT_ONCE: Final = 10_000
+"""How many tasks are looked at without a break: some milliseconds."""
 _LIMITS: Final = BodyLimits(MOST_BODY, MOST_BODY, 30.0)
 _CALLS: Final[tuple[type[Any], ...]] = (Hello, Lease, Renew, Commit, Release, Fail, Insert, Configure, Command)
 _ORDERS: Final = (Configure, Command)
@@ -91,28 +96,14 @@ class Listed(msgspec.Struct, frozen=True):
     after: int | None
 
 
-@dataclass(slots=True)
-class Figures:
-    """The figures of `/metrics`."""
-
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
-    gauges: dict[str, Gauge] = field(default_factory=dict)
-
-    def set(self, name: str, text: str, value: float, **labels: str) -> None:
-        """Set a figure."""
-        if name not in self.gauges:
-            self.gauges[name] = Gauge(f"feed_assets_workflow_{name}", text, [*labels], registry=self.registry)
-        gauge = self.gauges[name]
-        (gauge.labels(**labels) if labels else gauge).set(value)
-
-
 class WorkflowApi:
     """The operations of the service of one workflow."""
 
-    def __init__(self, name: str, master: Master, access: Access) -> None:
+    def __init__(self, name: str, master: Master, access: Access, figures: Figures | None = None) -> None:
         self.name, self.master, self.access = name, master, access
-        self.figures = Figures()
+        self.figures = figures or Figures()
+        self._seen = WorkersSeen(master.state)
+        self._oldest: dict[str, float] = {}
         self._held = HeldBytes(MOST_HELD)
         self._batch = msgspec.json.Decoder(list[AnyCall])
 
@@ -126,7 +117,7 @@ class WorkflowApi:
 
         summary = "Tasks that flow through stages, each committed exactly once."
         api = Api(f"feed_assets workflow {self.name}", summary, self.operations())
-        return Service(api, ready, self._figures, [self.master.turn, *tasks])
+        return Service(api, ready, self._figures, [self.master.turn, self._look_for_oldest, *tasks])
 
     def operations(self) -> list[Operation]:
         """What the API does."""
@@ -147,7 +138,7 @@ class WorkflowApi:
                 call = _decoded(decode, body)
                 reply = await self.master.call(call)
             answer = reply.answer
-            self.figures.refusals[kind.__name__, answer.refused] += 1
+            self._note(call, reply)
             headers = {"Retry-After": str(max(1, round(answer.retry_after)))} if answer.retry_after else None
             return json_answer(_STATUS.get(answer.refused, 409), reply, headers)
 
@@ -161,33 +152,36 @@ class WorkflowApi:
             with self._held.of_a_request() as hold:
                 several = _decoded(self._batch.decode, await _body(request, hold))
                 for each in several:
-                    caller.require(CONTROL if isinstance(each, _ORDERS) else WORK, self.name)
-                return json_answer(200, await self.master.calls(several))
+                    require(caller, CONTROL if isinstance(each, _ORDERS) else WORK, self.name)
+                replies = await self.master.calls(several)
+            for call, reply in zip(several, replies, strict=True):
+                self._note(call, reply)
+            return json_answer(200, replies)
 
         return calls
 
     def _reads(self) -> list[Operation]:
         async def stats(request: Request) -> Response:
             """The groups, and how many tasks they have."""
-            self._allow(request, WORK)
+            self._allow(request, READ)
             return json_answer(200, await self.master.read(lambda _: self._stats()))
 
         async def listed(request: Request) -> Response:
-            """Tasks, by id: all, or those of a `group` or a `status`; at most 1,000, from the id `after`."""
-            self._allow(request, WORK)
+            """Tasks, by id: all, or those of a `group` or a `status`; at most `limit` (1,000), after the id `after`."""
+            self._allow(request, READ)
             return json_answer(200, await self.master.read(lambda _: self._listed(request)))
 
         async def unit(request: Request) -> Response:
             """The present version of a unit."""
-            self._allow(request, WORK)
+            self._allow(request, READ)
             found = await self.master.read(lambda state: state.version_of(_number(request, "unit", 0)))
             if found is None:
                 raise HTTPException(404, "There is no such unit: it is done, or never was.")
-            return json_answer(200, {**self._here(), "task": view(found)})
+            return json_answer(200, {**self._here(), "task": self._seen.described(view(found))})
 
         return [
             _getting("/v1/stats", stats, Stats),
-            _getting("/v1/tasks", listed, Listed, "group", "status", "after"),
+            _getting("/v1/tasks", listed, Listed, "group", "status", "after", "limit"),
             _getting("/v1/unit", unit, dict[str, Any], "unit"),
         ]
 
@@ -197,7 +191,7 @@ class WorkflowApi:
 
     def _stats(self) -> Stats:
         machine, state = self.master.machine, self.master.state
-        oldest = machine.queues.oldest()
+        oldest = self._oldest_waiting()
         groups = [
             GroupView(
                 name,
@@ -214,36 +208,71 @@ class WorkflowApi:
         ]
         return Stats(**self._here(), sessions=len(state.sessions), groups=groups, feeds=sorted(state.edges))
 
+    def _oldest_waiting(self) -> dict[str, float]:
+        """For each group, since when its oldest task could have started; of many tasks, as it was some seconds ago."""
+        is_small = len(self.master.state.tasks) <= _LOOK_AT_ONCE
+        return self.master.machine.queues.oldest() if is_small else self._oldest
+
+    async def _look_for_oldest(self) -> None:
+        """Look for the oldest of many tasks, some at a time, so that no call waits for it; until this is cancelled."""
+        while True:
+            began = time.monotonic()
+            tasks = list(self.master.state.tasks.values())
+            if len(tasks) > _LOOK_AT_ONCE:
+                found: dict[str, float] = {}
+                for start in range(0, len(tasks), _LOOK_AT_ONCE):
+                    for task in tasks[start : start + _LOOK_AT_ONCE]:
+                        if task.status == "waiting" and task.group not in OWN_GROUPS:
+                            found[task.group] = min(found.get(task.group, task.since), task.since)
+                    await asyncio.sleep(0)
+                self._oldest = found
+            del tasks
+            await asyncio.sleep(max(1.0, 20 * (time.monotonic() - began)))
+
     def _listed(self, request: Request) -> Listed:
         group, status = request.query_params.get("group"), request.query_params.get("status")
         after = _number(request, "after", 0)
+        most = min(_number(request, "limit", MOST_LISTED) or MOST_LISTED, MOST_LISTED)
+        found = [each for each in self._found(group, status, after, most + 1) if each.id > after]
+        tasks = [self._seen.described(view(each)) for each in found[:most]]
+        return Listed(**self._here(), tasks=tasks, after=tasks[-1].id if len(found) > most else None)
 
-        def is_wanted(task: Task) -> bool:
-            own = task.group in OWN_GROUPS
-            return (task.group == group if group else not own) and (not status or task.status == status)
-
+    def _found(self, group: str | None, status: str | None, after: int, most: int) -> list[Task]:
+        """Tasks by id: those after an id, at most so many, or all. Looks at no more tasks than it must."""
         state = self.master.state
-        found = [each for each in sorted(state.tasks) if each > after and is_wanted(state.tasks[each])]
-        tasks = [view(state.tasks[each]) for each in found[:MOST_LISTED]]
-        return Listed(**self._here(), tasks=tasks, after=tasks[-1].id if len(found) > MOST_LISTED else None)
+        if group in OWN_GROUPS:
+            own = state.configurations if group == CONFIGURATION else state.controls
+            return sorted(own.values(), key=lambda each: each.id)
+        counts: list[Counter[Status]] = [each for name, each in state.counts.items() if not group or name == group]
+        there = sum(count for each in counts for name, count in each.items() if not status or name == status)
+        # Tasks are in the order of their ids. A lease and its renewals give new ones: leased tasks are among the last.
+        ids = reversed(state.tasks) if status == "leased" else iter(state.tasks)
+        found: list[Task] = []
+        seen = 0
+        while seen < there and (status == "leased" or len(found) < most):
+            task = state.tasks[next(ids)]
+            if (task.group == group if group else task.group not in OWN_GROUPS) and status in (None, "", task.status):
+                seen += 1
+                if task.id > after:
+                    found.append(task)
+        return sorted(found, key=lambda each: each.id)
 
     def _figures(self) -> CollectorRegistry:
         stats, figures = self._stats(), self.figures
-        figures.set("epoch", "The reign of this master", stats.epoch)
-        figures.set("position", "Mutations in the journal", stats.position)
-        figures.set("sessions", "Sessions of clients", stats.sessions)
-        figures.set("undecided", "Whether the store has not decided a write", self.master.is_undecided)
-        for group in stats.groups:
-            for status in ("waiting", "leased", "dead"):
-                figures.set("tasks", "Tasks", getattr(group, status), group=group.name, status=status)
-        for (call, refused), number in figures.refusals.items():
-            figures.set("calls", "Calls since the start", number, call=call, refused=refused)
+        figures.epoch.set(stats.epoch)
+        figures.position.set(stats.position)
+        figures.sessions.set(stats.sessions)
+        figures.undecided.set(self.master.is_undecided)
+        oldest = {each.name: each.oldest for each in stats.groups if each.oldest is not None}
+        figures.show(stats.groups, oldest, time.time())
         return figures.registry
 
+    def _note(self, call: AnyCall, reply: Reply) -> None:
+        self.figures.count(call, reply)
+        self._seen.note(call, reply)
+
     def _allow(self, request: Request, verb: str) -> None:
-        caller = self.access.caller(request)
-        if verb != WORK or not caller.may(CONTROL, self.name):
-            caller.require(verb, self.name)
+        require(self.access.caller(request), verb, self.name)
 
 
 async def _body(request: Request, hold: Any) -> bytes:

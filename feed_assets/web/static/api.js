@@ -16,14 +16,18 @@ export function useToken(text) {
   sessionStorage.setItem(TOKEN, text);
 }
 
+/** The JSON at a path below the API of dependencies. See `request`. */
+export const ask = (path, parameters = {}, signal = undefined, sent = undefined) =>
+  request(`${ROOT}${path}`, parameters, signal, sent);
+
 /** The JSON at a path with these parameters; those that are empty are left out. `sent` is posted, if it is given. */
-export async function ask(path, parameters = {}, signal = undefined, sent = undefined) {
+export async function request(path, parameters = {}, signal = undefined, sent = undefined) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
   const token = sessionStorage.getItem(TOKEN);
   let answer;
   try {
-    answer = await fetch(`${ROOT}${path}${query ? `?${query}` : ""}`, {
+    answer = await fetch(`${path}${query ? `?${query}` : ""}`, {
       method: sent === undefined ? "GET" : "POST",
       body: sent === undefined ? undefined : JSON.stringify(sent),
       headers: {

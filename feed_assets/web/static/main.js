@@ -2,7 +2,8 @@
 
 import { ApiError, ask, follow, useToken } from "./api.js";
 import { Calendar } from "./calendar.js";
-import { Panel, element, slotOf } from "./panel.js";
+import { element } from "./elements.js";
+import { Panel, slotOf } from "./panel.js";
 import { STATES, onScheme, shapeOf } from "./states.js";
 
 const ALL = "";

@@ -1,20 +1,9 @@
 // The panel of a slot: what is known of it, why it waits, what it is made of, its runs and its events.
 
 import { ask } from "./api.js";
+import { element, facts, number, section, table } from "./elements.js";
 import { STATES, shapeOf } from "./states.js";
 
-/** An element with children; texts are never read as HTML. */
-export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "onclick") made.addEventListener("click", value);
-    else if (value !== null && value !== undefined) made.setAttribute(key, value);
-  }
-  made.append(...children.filter((each) => each !== null && each !== undefined));
-  return made;
-}
-
-const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
 const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 19)}` : "–");
 
 /** A time that a narrow table breaks only between its date and its time of day. */
@@ -28,25 +17,6 @@ function time(text) {
 export function slotOf(text) {
   const [dataset, member, grain, start] = text.split(" ");
   return { dataset, member, grain, start };
-}
-
-function table(heads, rows) {
-  return element("table", {},
-    element("thead", {}, element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)))),
-    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((each) => element("td", {}, each))))));
-}
-
-function section(title, ...content) {
-  const shown = content.filter((each) => each !== null);
-  return shown.length ? [element("h3", {}, title), ...shown] : [];
-}
-
-function facts(pairs) {
-  const list = element("dl");
-  for (const [name, value] of pairs) {
-    if (value !== null && value !== "") list.append(element("dt", {}, name), element("dd", {}, value));
-  }
-  return list;
 }
 
 const HOLDS = new Map([[true, "✓ yes"], [false, "✗ no"], [null, "– open"]]);
