@@ -38,5 +38,9 @@ class StoppedError(WorkflowError):
     """The candidate was asked to stop before it reigned."""
 
 
+class UnreachableError(WorkflowError):
+    """No master of the workflow answers; the message says since when, and what was last heard."""
+
+
 class StageError(WorkflowError):
     """A stage asks for something that cannot be."""

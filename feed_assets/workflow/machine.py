@@ -159,9 +159,13 @@ class Machine:
                 del self._seen[name]
                 self._apply(_Change(self.state.next_id), now, session=name, seq=ENDED)
 
-    def can_lease(self, call: Lease) -> bool:
+    def can_lease(self, call: Lease, now: float) -> bool:
         """Whether a task may be there for this call."""
-        return any(self._why_not(each, call.digests) is None and self.queues.has_ready(each) for each in call.types)
+        return any(self._why_not(each, call.digests) is None and self.has_ready(each, now) for each in call.types)
+
+    def has_ready(self, kind: str, now: float) -> bool:
+        """Whether a task of a type may be there to lease, for whoever has its configuration."""
+        return self.queues.has_ready(kind, now, is_open=self._is_open)
 
     def has_answer(self, call: Numbered) -> bool:
         """Whether a call of this number was answered before."""

@@ -103,11 +103,7 @@ class Queues:
         retries = budget.left(now)
         found: dict[int, Task] = {}
         while len(found) < most:
-            queues = [
-                queue
-                for (group, is_retry), queue in self._ready.get(kind, {}).items()
-                if queue and (retries > 0 or not is_retry) and is_open(group)
-            ]
+            queues = self._open(kind, retries, is_open)
             if not queues:
                 break
             queue = min(queues, key=lambda each: each[0])
@@ -124,9 +120,9 @@ class Queues:
             found.update((each.id, each) for each in tasks)
         return list(found.values())
 
-    def has_ready(self, kind: str) -> bool:
-        """Whether some task of a type may be there to lease."""
-        return any(self._ready.get(kind, {}).values())
+    def has_ready(self, kind: str, now: float, *, is_open: Callable[[str], bool]) -> bool:
+        """Whether `take` may find a task of a type."""
+        return bool(self._open(kind, self._budget(kind).left(now), is_open))
 
     def oldest(self) -> dict[str, float]:
         """For each group, since when (seconds since 1970) its oldest task could have started."""
@@ -135,6 +131,14 @@ class Queues:
             if task.status == "waiting" and task.group not in OWN_GROUPS:
                 found[task.group] = min(found.get(task.group, task.since), task.since)
         return found
+
+    def _open(self, kind: str, retries: int, is_open: Callable[[str], bool]) -> list[list[Ready]]:
+        """The queues of a type with tasks that may be leased, when so many of them may be retries."""
+        return [
+            queue
+            for (group, is_retry), queue in self._ready.get(kind, {}).items()
+            if queue and (retries > 0 or not is_retry) and is_open(group)
+        ]
 
     def _see(self, task: Task, now: float) -> None:
         if task.group in OWN_GROUPS or task.dead:
