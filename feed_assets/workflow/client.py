@@ -135,6 +135,7 @@ class Client:
                     return once(url)
             except _OtherError as error:
                 said, pause, self._url = str(error), max(pause, error.retry_after), None
+                self._pool.clear()  # behind a balancer, another connection may reach another master
             except (urllib3.exceptions.HTTPError, msgspec.DecodeError, FeedAssetsError) as error:
                 if isinstance(error, Refused):
                     raise
