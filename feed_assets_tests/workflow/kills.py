@@ -48,7 +48,7 @@ from feed_assets_tests.workflow.processes import (
     worker_of,
 )
 
-LIFE: Final = 40
+LIFE: Final = 10
 """Rounds of one workflow, before it is judged."""
 HEARTBEAT, FAILOVER_AFTER, LEASE = 0.05, 0.3, 0.5
 LOAD_SECONDS: Final = 0.2
