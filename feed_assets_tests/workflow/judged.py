@@ -78,11 +78,13 @@ def account_of(place: Place) -> Account:
     return state.account
 
 
-def faults(place: Place, acknowledged: Iterable[int], *, rates: Iterable[int] = (1,)) -> Iterator[str]:
-    """What is wrong at the end of all work; `acknowledged` are the orders of which a client heard that they are in."""
+def faults(
+    place: Place, acknowledged: Iterable[int], *, rates: Iterable[int] = (1,), is_over: bool = True
+) -> Iterator[str]:
+    """What is wrong; `acknowledged` are the orders of which a client heard that they are in. `is_over`: all work is."""
     check_journal(place)
     account = account_of(place)
-    for unit, task in account.open.items():
+    for unit, task in account.open.items() if is_over else ():
         yield f"unit {unit} of {task.group} is still {task.status}: {task.reasons}"
     yield from (f"unit {unit} was committed {count} times" for unit, count in account.committed.items() if count > 1)
     yield from (f"order {order} was inserted {count} times" for order, count in account.inserted.items() if count > 1)
@@ -90,13 +92,16 @@ def faults(place: Place, acknowledged: Iterable[int], *, rates: Iterable[int] = 
         if count > (PARTS if group == "total" else 1):
             yield f"{group} of order {order}, part {part}, was made {count} times"
     board = place.board
-    effects = {int(each.key.removeprefix(EFFECTS)): each.key for each in list_all(board, EFFECTS)}
+    made = f"{EFFECTS}{place.name}/"
+    effects = {int(each.key.removeprefix(made)): each.key for each in list_all(board, made)}
     for order in sorted(set(acknowledged) - set(account.inserted)):
         yield f"order {order} was acknowledged, and is not in the journal"
-    for order in sorted(set(account.inserted) - set(effects)):
+    for order in sorted(set(account.inserted) - set(effects)) if is_over else ():
         yield f"order {order} has no effect"
-    yield from (f"order {order} has an effect, and was never inserted" for order in set(effects) - set(account.inserted))
-    yield from (f"{each.key} is a second effect" for each in list_all(board, TWICE))
+    yield from (
+        f"order {order} has an effect, and was never inserted" for order in set(effects) - set(account.inserted)
+    )
+    yield from (f"{each.key} is a second effect" for each in list_all(board, f"{TWICE}{place.name}/"))
     due = PARTS * (PARTS - 1) // 2
     for order, key in effects.items():
         found = json.loads(board.read(key).data)

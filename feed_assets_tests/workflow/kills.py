@@ -2,7 +2,8 @@
 
 One process forks two masters, two workers and a producer; a round kills one of them, or stops one until others have
 taken its work over. After each life of some rounds all work is drained and judged (`judged`). On a disk, and on S3
-behind a proxy that injects faults. Run `python -m feed_assets_tests.workflow.kills --rounds N [--broken RULE]` for many;
+behind a proxy that injects faults.
+Run `python -m feed_assets_tests.workflow.kills --rounds N [--broken RULE]` for many;
 exits with 1 if something is wrong. Not here: the processes (`processes`).
 """
 
@@ -52,7 +53,8 @@ LIFE: Final = 10
 """Rounds of one workflow, before it is judged."""
 HEARTBEAT, FAILOVER_AFTER, LEASE = 0.05, 0.3, 0.5
 LOAD_SECONDS: Final = 0.2
-PATIENCE: Final = 60.0
+PATIENCE, BROKEN_PATIENCE = 60.0, 5.0
+"""Seconds until all work must be done; a broken rule may leave work that never ends."""
 ACTS: Final = ("kill a master", "stop a master", "kill a worker", "stop a worker", "kill a producer")
 _MOST_WRITES: Final = 12
 
@@ -112,7 +114,7 @@ class Life:
         """End the load, let all work be done, and judge it."""
         self._end(self.producers, 0)
         self._replace_the_dead(producers=False)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + (BROKEN_PATIENCE if self.broken else PATIENCE)
         idle = False
         while not idle and time.monotonic() < until:
             time.sleep(0.1)
@@ -144,7 +146,7 @@ class Life:
         """A new worker."""
 
         def run() -> bool:
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+            sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
             worker_of(place_at(self.base, self.name), seconds=LEASE, pause=0.02).run(lambda: False)
             return True
 
@@ -173,13 +175,13 @@ class Life:
         return True
 
     def _is_idle(self) -> bool:
-        client = client_of(place_at(self.base, self.name), patience=PATIENCE)
+        client = client_of(place_at(self.base, self.name), patience=BROKEN_PATIENCE if self.broken else PATIENCE)
         return not client.read("tasks")["tasks"]
 
     def _judge(self, found: Path) -> bool:
         place = place_at(self.base, self.name)
         told = [int(each) for each in self.told.read_text().split()] if self.told.exists() else []
-        problems = [f"{self.name}: {each}" for each in faults(place, told)]
+        problems = [f"{self.name}: {each}" for each in faults(place, told, is_over=not self.broken)]
         account = account_of(place)
         counted = {"orders": len(told), "leases": account.leases, "epochs": newest_epoch(place)}
         found.with_suffix(".counted").write_text(json.dumps(counted))
@@ -230,7 +232,7 @@ def _forked(act: Callable[[], bool]) -> int:
     code = 1
     try:
         code = not act()
-    except BaseException:  # noqa: BLE001 - also SystemExit must not go on in the parent's program
+    except BaseException:
         logging.getLogger(__name__).debug("A process has failed", exc_info=True)
     finally:
         os._exit(code)

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,10 +77,10 @@ def flow_of(name: str, *, seconds: float = 60.0, pause: float = 0.0) -> Workflow
         (file,) = work.files
         data, order = work.board.read(file).data, work.payload["order"]
         try:
-            work.board.create(f"{EFFECTS}{order}", data)
+            work.board.create(f"{EFFECTS}{name}/{order}", data)
         except AlreadyExistsError:
-            if work.board.read(f"{EFFECTS}{order}").data != data:
-                work.board.create(f"{TWICE}{order}-{work.unit}", data)
+            if work.board.read(f"{EFFECTS}{name}/{order}").data != data:
+                work.board.create(f"{TWICE}{name}/{order}-{work.unit}", data)
 
     @flow.stage(version="1", seconds=seconds)
     def long(work: Work) -> None:
@@ -131,7 +130,7 @@ class Watched:
 
 
 def _no_lease_check() -> None:
-    check = machine.Machine._commit  # noqa: SLF001 - the rule itself is what is switched off
+    check = machine.Machine._commit
 
     def commit(self: machine.Machine, call: Commit, change: Any) -> Answer:
         try:
@@ -139,20 +138,20 @@ def _no_lease_check() -> None:
         except Refused as error:
             if error.code != "LeaseLost":
                 raise
-            ids, there = self._make(change, call.produce, None)  # noqa: SLF001 - as above
+            ids, there = self._make(change, call.produce, None)
             return Answer(ids=ids, there=there)
 
-    machine.Machine._commit = commit  # type: ignore[method-assign] # noqa: SLF001 - as above
+    machine.Machine._commit = commit  # type: ignore[method-assign]
 
 
 def _refusal_taken_for_a_loss() -> None:
     """Take whatever has the number for one's own entry, whose answer was lost; nor look for newer epochs."""
-    NumberedEntries._compare = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001 - as above
-    Heart.look = lambda _: False  # type: ignore[method-assign]
+    NumberedEntries._compare = lambda *_: None  # type: ignore[method-assign]
+    Heart.look = lambda self: False  # type: ignore[method-assign] # noqa: ARG005 - called by its name
 
 
 def _repeat_executed() -> None:
-    machine.Machine._before = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001 - as above
+    machine.Machine._before = lambda *_: None  # type: ignore[method-assign]
 
 
 BROKEN: Final[dict[str, Callable[[], None]]] = {
@@ -241,4 +240,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+import psutil
+
 from feed_assets.workflow.calls import Configure, Insert
 from feed_assets.workflow.client import Client
 from feed_assets.workflow.places import Place, create_workflow, open_board
@@ -74,8 +76,7 @@ class Process:
 
     def stopped(self) -> bool:
         """Whether it has stopped itself."""
-        with open(f"/proc/{self.popen.pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] == "T"
+        return psutil.Process(self.popen.pid).status() == psutil.STATUS_STOPPED
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import select
@@ -25,14 +24,13 @@ import urllib3
 from feed_assets.blackboard.listing import list_all
 from feed_assets.workflow.calls import Command, Hello
 from feed_assets.workflow.epochs import newest_address
-from feed_assets.workflow.errors import UnreachableError
 from feed_assets.workflow.scratch import scratch_of
 from feed_assets.workflow.worker import WAIT_SECONDS
 from feed_assets_tests.servers.fault_proxy import FaultProxy
 from feed_assets_tests.servers.versitygw import Versitygw
-from feed_assets_tests.waiting import HANGS, until
+from feed_assets_tests.waiting import until
 from feed_assets_tests.workflow.judged import account_of, faults
-from feed_assets_tests.workflow.processes import CHUNKS, PARTS, client_of
+from feed_assets_tests.workflow.processes import CHUNKS, PARTS
 from feed_assets_tests.workflow.started import Stage, staged
 
 pytestmark = pytest.mark.slow
