@@ -32,6 +32,7 @@ import uvicorn.protocols.http.h11_impl  # noqa: F401 - so that a fork need not
 
 from feed_assets.workflow.calls import Configure, Insert
 from feed_assets.workflow.epochs import newest_epoch
+from feed_assets.workflow.errors import WorkflowError
 from feed_assets.workflow.tasks import NewTask
 from feed_assets_tests.chaos.bases import RATES
 from feed_assets_tests.faults.memory import folder_in_memory
@@ -181,7 +182,11 @@ class Life:
     def _judge(self, found: Path) -> bool:
         place = place_at(self.base, self.name)
         told = [int(each) for each in self.told.read_text().split()] if self.told.exists() else []
-        problems = [f"{self.name}: {each}" for each in faults(place, told, is_over=not self.broken)]
+        try:
+            problems = [f"{self.name}: {each}" for each in faults(place, told, is_over=not self.broken)]
+        except WorkflowError as error:
+            found.write_text(json.dumps([f"{self.name}: {error}"]))
+            return True
         account = account_of(place)
         counted = {"orders": len(told), "leases": account.leases, "epochs": newest_epoch(place)}
         found.with_suffix(".counted").write_text(json.dumps(counted))

@@ -28,7 +28,7 @@ from feed_assets.workflow.scratch import scratch_of
 from feed_assets.workflow.worker import WAIT_SECONDS
 from feed_assets_tests.servers.fault_proxy import FaultProxy
 from feed_assets_tests.servers.versitygw import Versitygw
-from feed_assets_tests.waiting import until
+from feed_assets_tests.waiting import HANGS, until
 from feed_assets_tests.workflow.judged import account_of, faults
 from feed_assets_tests.workflow.processes import CHUNKS, PARTS
 from feed_assets_tests.workflow.started import Stage, staged
@@ -83,9 +83,9 @@ def test_w14_a_master_that_was_paused_finds_its_journal_sealed_and_ends_without_
     heard: list[object] = []
 
     def ask() -> None:
-        call = Hello(token=orders.place.token)
+        url, body = f"{address}/v1/hello", msgspec.json.encode(Hello(token=orders.place.token))
         try:
-            heard.append(urllib3.request("POST", f"{address}/v1/hello", body=msgspec.json.encode(call), retries=False))
+            heard.append(urllib3.request("POST", url, body=body, retries=False, timeout=HANGS))
         except urllib3.exceptions.HTTPError as error:
             heard.append(error)
 

@@ -33,7 +33,8 @@ def test_masters_and_workers_that_are_killed_and_stopped_commit_each_unit_once_o
     ("rule", "sign"),
     [
         ("no lease check", "was made"),
-        ("refusal taken for a loss", "was acknowledged, and is not in the journal"),
+        # Either an acknowledged order is lost, or a master's journal does not follow from the one before.
+        ("refusal taken for a loss", "life-"),
     ],
 )
 def test_a_rule_that_is_switched_off_is_found(rule: str, sign: str):
