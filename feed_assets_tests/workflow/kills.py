@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from uuid import uuid4
 import uvicorn.lifespan.on
 import uvicorn.protocols.http.h11_impl  # noqa: F401 - so that a fork need not
 
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.workflow.calls import Configure, Insert
 from feed_assets.workflow.epochs import newest_epoch
 from feed_assets.workflow.errors import WorkflowError
@@ -67,6 +68,8 @@ class Life:
     base: str
     folder: Path
     dice: random.Random
+    direct: Mapping[str, str]
+    """The environment in which the judge sees the storage without faults."""
     broken: str = ""
     name: str = field(default_factory=lambda: f"life-{uuid4().hex[:8]}")
     masters: list[int] = field(default_factory=list)
@@ -83,7 +86,8 @@ class Life:
     def begin(self) -> None:
         """Start the processes, and bring the configuration into force."""
         self.masters = [self.master() for _ in range(2)]
-        self._done(self._configure)
+        while not self._done(self._configure):
+            pass  # a fault has hit the first look at the storage
         self.workers = [self.worker() for _ in range(2)]
         self.producers = [self.producer()]
 
@@ -148,7 +152,9 @@ class Life:
 
         def run() -> bool:
             sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
-            worker_of(place_at(self.base, self.name), seconds=LEASE, pause=0.02).run(lambda: False)
+            worker_of(place_at(self.base, self.name), board=open_blackboard(self.base), seconds=LEASE, pause=0.02).run(
+                lambda: False
+            )
             return True
 
         return _forked(run)
@@ -180,6 +186,7 @@ class Life:
         return not client.read("tasks")["tasks"]
 
     def _judge(self, found: Path) -> bool:
+        os.environ.update(self.direct)
         place = place_at(self.base, self.name)
         told = [int(each) for each in self.told.read_text().split()] if self.told.exists() else []
         try:
@@ -244,10 +251,10 @@ def _forked(act: Callable[[], bool]) -> int:
 
 
 @contextmanager
-def _base(name: str, folder: Path, seed: int) -> Iterator[str]:
-    """The URI of a new base; its environment is that of this process."""
+def _base(name: str, folder: Path, seed: int) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The URI of a new base, and what the environment is without faults; that of this process is the one with them."""
     if name == "disk":
-        yield str(folder / "base")
+        yield str(folder / "base"), {}
         return
     server = Versitygw(folder / "data")
     server.start()
@@ -257,7 +264,7 @@ def _base(name: str, folder: Path, seed: int) -> Iterator[str]:
     proxy.inject(**RATES)
     try:
         with patch.dict(os.environ, proxy.environment):
-            yield "s3://workflow/base"
+            yield "s3://workflow/base", server.environment
     finally:
         proxy.kill()
         server.kill()
@@ -266,9 +273,9 @@ def _base(name: str, folder: Path, seed: int) -> Iterator[str]:
 def run(name: str, rounds: int, seed: int, broken: str = "") -> tuple[list[str], Counter[str]]:
     """What is wrong after so many rounds on a base, and what was done. A broken rule ends it when it is found."""
     dice, problems, done = random.Random(seed), list[str](), Counter[str]()
-    with folder_in_memory() as folder, _base(name, folder, seed) as base:
+    with folder_in_memory() as folder, _base(name, folder, seed) as (base, direct):
         while rounds > 0 and not problems:
-            life = Life(base, folder, dice, broken)
+            life = Life(base, folder, dice, direct, broken)
             life.begin()
             for _ in range(min(rounds, LIFE)):
                 life.round()

@@ -202,14 +202,14 @@ def client_of(place: Place, *, patience: float = 120.0) -> Client:
     return Client(place.token, find, patience=patience)
 
 
-def worker_of(place: Place, *, seconds: float = 60.0, pause: float = 0.0) -> Worker:
-    """A worker of all stages, which prints what became of each task."""
+def worker_of(place: Place, *, board: Blackboard | None = None, seconds: float = 60.0, pause: float = 0.0) -> Worker:
+    """A worker of all stages, which prints what became of each task. `board`: its own way to the storage."""
     flow = flow_of(place.name, seconds=seconds, pause=pause)
 
     def done(stage: Any, unit: int, outcome: str) -> None:
         print(stage.name, unit, outcome, flush=True)
 
-    return Worker(flow, list(flow.stages.values()), client_of(place), place.board, done=done)
+    return Worker(flow, list(flow.stages.values()), client_of(place), board or place.board, done=done)
 
 
 def main() -> None:
