@@ -53,13 +53,14 @@ quick: $(READY) ## the tests without Spark, servers and long waits, in two proce
 test: $(READY) ## all tests, in three processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
-chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor
+chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor, workflow
 	@$(BIN)/python -m feed_assets_tests.chaos
 	@$(BIN)/python -m feed_assets_tests.receiving.kills
 	@$(BIN)/python -m feed_assets_tests.polling.poll_kills
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(BIN)/python -m feed_assets_tests.warehouse.killing "$$folder/base" "duckdb:///$$folder/warehouse.db" 2000
 	@$(BIN)/python -m feed_assets_tests.notices.monitor_kills 2000
+	@$(BIN)/python -m feed_assets_tests.workflow.kills --rounds 1000
 
 late: $(READY) ## 10,000 random histories of late data
 	@$(BIN)/python -m feed_assets_tests.late_data.late_histories 10000

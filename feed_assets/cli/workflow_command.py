@@ -63,6 +63,8 @@ def serve(
     from feed_assets.serving.addresses import is_loopback  # noqa: PLC0415 - loads the server
     from feed_assets.serving.tokens import KnownTokens  # noqa: PLC0415 - loads the database
     from feed_assets.state.store import Store  # noqa: PLC0415 - as above
+    from feed_assets.workflow.fitness import check_store  # noqa: PLC0415 - only if it is used
+    from feed_assets.workflow.places import open_board  # noqa: PLC0415 - as above
     from feed_assets.workflow.running import run_master  # noqa: PLC0415 - loads the server
 
     installation = load_installation()
@@ -88,6 +90,7 @@ def serve(
             print_json({"workflow": flow.name, "url": url, "epoch": epoch})
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    check_store(open_board(installation.settings.base))
     place = place_of(installation, flow, create=True)
     run_master(place, listening, url, tokens=tokens, now=now, ready=ready, said=say, tls=tls)
     say("Stopped.")

@@ -145,5 +145,10 @@ class Server:
         """Answer requests until a signal comes, or has come; then end those that are under way, within GRACE."""
         self._server.run([self._listening])
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether a signal has come: what is under way is awaited, for at most GRACE."""
+        return self._server.should_exit
+
     def _end(self, _: int, __: FrameType | None) -> None:
         self._server.should_exit = True

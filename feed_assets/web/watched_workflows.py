@@ -25,9 +25,9 @@ from feed_assets.web.workflow_answers import (
     UnitSays,
 )
 from feed_assets.workflow.calls import Command, Refused, TaskView
-from feed_assets.workflow.client import Client, UnreachableError
+from feed_assets.workflow.client import Client
 from feed_assets.workflow.epochs import Address, address_of, newest_epoch
-from feed_assets.workflow.errors import NoWorkflowError, WorkflowError
+from feed_assets.workflow.errors import NoWorkflowError, UnreachableError, WorkflowError
 from feed_assets.workflow.flow import Workflow
 from feed_assets.workflow.places import Place, open_board, open_workflow
 from feed_assets.workflow.service import Stats

@@ -35,8 +35,7 @@ from feed_assets.web.workflow_answers import (
     WorkflowsSay,
 )
 from feed_assets.workflow.calls import Refused
-from feed_assets.workflow.client import UnreachableError
-from feed_assets.workflow.errors import NoWorkflowError, WorkflowError
+from feed_assets.workflow.errors import NoWorkflowError, UnreachableError, WorkflowError
 from feed_assets.workflow.roles import CONTROL, READ, may, require
 
 ROOT: Final = "/v1/workflows"

@@ -20,7 +20,8 @@ import msgspec
 import urllib3
 
 from feed_assets.errors import FeedAssetsError
-from feed_assets.workflow.calls import AnyCall, Hello, Numbered, Refused, Reply
+from feed_assets.workflow.calls import AnyCall, Code, Hello, Numbered, Refused, Reply
+from feed_assets.workflow.errors import UnreachableError
 
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
@@ -29,14 +30,13 @@ PATIENCE_SECONDS: Final = 120.0
 _AGAIN: Final = frozenset({"Busy", "NotMaster", "WrongMaster"})
 """Refusals after which the same call is sent again, perhaps to another master."""
 
+_WRONG: Final[dict[int, Code]] = {400: "Invalid", 413: "TooLarge"}
+"""What the service says of a body that is no call: sending it again does not help."""
+
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(Reply).decode
 Kind = TypeVar("Kind", bound=Numbered)
-
-
-class UnreachableError(FeedAssetsError):
-    """No master of the workflow answers; the message says since when, and what was last heard."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Client:
                 raise _OtherError(f"{url} is the master of another workflow")
             if reply.epoch < self.epoch:
                 raise _OtherError(f"{url} is of epoch {reply.epoch}, and epoch {self.epoch} has begun")
-            self.epoch = reply.epoch
+            self.epoch = max(self.epoch, reply.epoch)
             if reply.answer.refused in _AGAIN:
                 raise _OtherError(f"{url}: {reply.answer.message}", reply.answer.retry_after)
             return reply
@@ -135,6 +135,7 @@ class Client:
                     return once(url)
             except _OtherError as error:
                 said, pause, self._url = str(error), max(pause, error.retry_after), None
+                self._pool.clear()  # behind a balancer, another connection may reach another master
             except (urllib3.exceptions.HTTPError, msgspec.DecodeError, FeedAssetsError) as error:
                 if isinstance(error, Refused):
                     raise
@@ -168,4 +169,11 @@ def _decoded(answered: urllib3.BaseHTTPResponse) -> Reply:
         with contextlib.suppress(msgspec.DecodeError):
             raise Refused("Unauthorized", str(msgspec.json.decode(answered.data)["detail"]))
         raise Refused("Unauthorized", "Send a token that is valid.")
-    return _decode(answered.data)
+    try:
+        return _decode(answered.data)
+    except msgspec.DecodeError:
+        if answered.status not in _WRONG:
+            raise
+        with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
+            raise Refused(_WRONG[answered.status], str(msgspec.json.decode(answered.data)["detail"])) from None
+        raise

@@ -38,5 +38,13 @@ class StoppedError(WorkflowError):
     """The candidate was asked to stop before it reigned."""
 
 
+class UnfitStoreError(WorkflowError):
+    """The store does not decide which of several writers has created an object, so it can hold no journal."""
+
+
+class UnreachableError(WorkflowError):
+    """No master of the workflow answers; the message says since when, and what was last heard."""
+
+
 class StageError(WorkflowError):
     """A stage asks for something that cannot be."""

@@ -142,11 +142,11 @@ class Machine:
 
     def can_lease(self, call: Lease) -> bool:
         """Whether a task is there for this call."""
-        return any(
-            self._why_not(each, call.digests) is None
-            and self.queues.can_take(each, self._now, is_open=lambda group: not self._why_closed(group))
-            for each in call.types
-        )
+        return any(self._why_not(each, call.digests) is None and self.has_ready(each) for each in call.types)
+
+    def has_ready(self, kind: str) -> bool:
+        """Whether a task of a type is there to lease, for whoever has its configuration."""
+        return self.queues.can_take(kind, self._now, is_open=lambda group: not self._why_closed(group))
 
     def has_answer(self, call: Numbered) -> bool:
         """Whether a call of this number need not wait: it was answered before, or its session has ended."""

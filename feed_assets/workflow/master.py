@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, Protocol, TypeVar
@@ -102,14 +101,17 @@ class Master:
         wall: Callable[[], float],
         ended: Callable[[Exception], NoReturn],
     ) -> None:
-        self._journal = journal
+        self._journal, self._ended = journal, ended
         self._clock = _Clock()
         self._pending: list[bytes] = []
         self._commit: GroupCommit[tuple[bytes, ...], None] = GroupCommit(
             _Entries(journal, state.position, ended), size=lambda item: sum(map(len, item)), most=MOST_ENTRY
         )
         self.machine = Machine(state, token, epoch, self._pending.append, now=self._clock.now, wall=wall)
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
+        """The calls that wait for a task of each type, in the order in which they came."""
+        self.is_ending: Callable[[], bool] = lambda: False
+        """Whether the process ends after what is under way: then no call waits for tasks."""
 
     @property
     def is_undecided(self) -> bool:
@@ -133,8 +135,14 @@ class Master:
         """Give back leases and start delayed tasks, when it is time, until this is cancelled."""
         while True:
             await asyncio.sleep(TURN_SECONDS)
-            self.machine.expire(self._now())
+            try:
+                self.machine.expire(self._now())
+            except Exception as error:  # noqa: BLE001 - memory may have changed by half
+                _log.critical("Leases could not be ended", exc_info=error)
+                self._ended(error)
             self._wake()
+            if self.is_ending():
+                self._wake_all()
             if self._pending:
                 await self._durable()
 
@@ -164,6 +172,9 @@ class Master:
             return self.machine.answer(call, self._now())
         except Refused as error:
             return Answer(refused=error.code, message=str(error), lost=error.ids, retry_after=error.retry_after)
+        except Exception as error:  # noqa: BLE001 - memory may have changed by half
+            _log.critical("A call could not be decided", exc_info=error)
+            self._ended(error)
 
     def _now(self) -> float:
         return self._clock.turn(stands_still=self._journal.is_undecided)
@@ -177,28 +188,31 @@ class Master:
     async def _until_ready(self, call: Lease) -> None:
         """Return when a task may be there for a call, or its time is over. One call wakes for each task."""
         end = time.monotonic() + min(call.wait, MOST_WAIT)
-        while (left := end - time.monotonic()) > 0:
+        while (left := end - time.monotonic()) > 0 and not self.is_ending():
             if self.machine.has_answer(call) or self.machine.can_lease(call):
                 return
             future = asyncio.get_running_loop().create_future()
             for each in call.types:
-                self._waiting.setdefault(each, deque()).append(future)
+                self._waiting.setdefault(each, {})[future] = None
             try:
                 await asyncio.wait_for(future, left)
             except TimeoutError:
                 return
             finally:
-                future.cancel()
+                for each in call.types:
+                    if waiting := self._waiting.get(each):
+                        waiting.pop(future, None)
 
     def _wake(self) -> None:
         """Wake one waiting call of each type that has a task. It wakes the next one when it has leased."""
-        for kind, futures in list(self._waiting.items()):
-            if not self.machine.queues.has_ready(kind):
-                continue
-            while futures:
-                future = futures.popleft()
-                if not future.done():
+        for kind, futures in self._waiting.items():
+            if futures and self.machine.has_ready(kind):
+                future = next((each for each in futures if not each.done()), None)
+                if future is not None:
                     future.set_result(None)
-                    break
-            if not futures:
-                del self._waiting[kind]
+
+    def _wake_all(self) -> None:
+        for futures in self._waiting.values():
+            for each in futures:
+                if not each.done():
+                    each.set_result(None)

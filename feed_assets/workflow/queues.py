@@ -200,10 +200,6 @@ class Queues:
             for line, queue in self._lines.get(kind, {}).items()
         )
 
-    def has_ready(self, kind: str) -> bool:
-        """Whether a task of a type could be leased, if its group is open and its retries are not used up."""
-        return bool(self.groups(kind))
-
     def groups(self, kind: str) -> set[str]:
         """The groups that have tasks of a type which could be leased."""
         return {line.group for line, queue in self._lines.get(kind, {}).items() if self._has_head(queue)}

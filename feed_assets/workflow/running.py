@@ -70,6 +70,7 @@ def run_master(
     app = application(api.service(making.follow))
     with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:
         master.start()
+        master.is_ending = lambda: server.is_ending
         reign.heart.tell(lambda newer: _end(SupersededError(f"Epoch {newer} has begun.")))
         ready(reign.epoch)
         server.run()

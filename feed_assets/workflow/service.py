@@ -6,7 +6,6 @@ durable (`master`), and the figures (`figures`).
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -48,8 +47,6 @@ from feed_assets.workflow.workers_seen import WorkersSeen
 MOST_BODY: Final = 4 * 1024 * 1024
 MOST_HELD: Final = 256 * 1024 * 1024
 MOST_LISTED: Final = 1_000
-_LOOK_AT_ONCE: Final = 10_000
-"""How many tasks are looked at without a break: some milliseconds."""
 _LIMITS: Final = BodyLimits(MOST_BODY, MOST_BODY, 30.0)
 _CALLS: Final[tuple[type[Any], ...]] = (Hello, Lease, Renew, Commit, Release, Fail, Insert, Configure, Command)
 _ORDERS: Final = (Configure, Command)
@@ -103,7 +100,6 @@ class WorkflowApi:
         self.name, self.master, self.access = name, master, access
         self.figures = figures or Figures()
         self._seen = WorkersSeen(master.state)
-        self._oldest: dict[str, float] = {}
         self._held = HeldBytes(MOST_HELD)
         self._batch = msgspec.json.Decoder(list[AnyCall])
 
@@ -117,7 +113,7 @@ class WorkflowApi:
 
         summary = "Tasks that flow through stages, each committed exactly once."
         api = Api(f"feed_assets workflow {self.name}", summary, self.operations())
-        return Service(api, ready, self._figures, [self.master.turn, self._look_for_oldest, *tasks])
+        return Service(api, ready, self._figures, [self.master.turn, *tasks])
 
     def operations(self) -> list[Operation]:
         """What the API does."""
@@ -191,7 +187,7 @@ class WorkflowApi:
 
     def _stats(self) -> Stats:
         machine, state = self.master.machine, self.master.state
-        oldest = self._oldest_waiting()
+        oldest = machine.queues.oldest()
         groups = [
             GroupView(
                 name,
@@ -207,27 +203,6 @@ class WorkflowApi:
             for name in sorted({*state.counts, *state.configurations})
         ]
         return Stats(**self._here(), sessions=len(state.sessions), groups=groups, feeds=sorted(state.edges))
-
-    def _oldest_waiting(self) -> dict[str, float]:
-        """For each group, since when its oldest task could have started; of many tasks, as it was some seconds ago."""
-        is_small = len(self.master.state.tasks) <= _LOOK_AT_ONCE
-        return self.master.machine.queues.oldest() if is_small else self._oldest
-
-    async def _look_for_oldest(self) -> None:
-        """Look for the oldest of many tasks, some at a time, so that no call waits for it; until this is cancelled."""
-        while True:
-            began = time.monotonic()
-            tasks = list(self.master.state.tasks.values())
-            if len(tasks) > _LOOK_AT_ONCE:
-                found: dict[str, float] = {}
-                for start in range(0, len(tasks), _LOOK_AT_ONCE):
-                    for task in tasks[start : start + _LOOK_AT_ONCE]:
-                        if task.status == "waiting" and task.group not in OWN_GROUPS:
-                            found[task.group] = min(found.get(task.group, task.since), task.since)
-                    await asyncio.sleep(0)
-                self._oldest = found
-            del tasks
-            await asyncio.sleep(max(1.0, 20 * (time.monotonic() - began)))
 
     def _listed(self, request: Request) -> Listed:
         group, status = request.query_params.get("group"), request.query_params.get("status")

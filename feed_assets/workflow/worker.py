@@ -18,7 +18,7 @@ import msgspec
 
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.workflow.calls import Commit, Fail, Lease, Refused, Release, Renew, Reply, TaskView
-from feed_assets.workflow.errors import StageError
+from feed_assets.workflow.errors import StageError, UnreachableError
 from feed_assets.workflow.flow import Computer, Publisher, Stage, Tables, Work, Workflow
 
 RENEWALS: Final = 3
@@ -28,6 +28,7 @@ _MOST_AGAIN: Final = 10
 """How often a task is done again under one lease because its configuration changed."""
 
 AGAIN: Final = "again"
+LOST: Final = "lost"
 _LOST: Final = ("LeaseLost", "SessionLost")
 
 _log = logging.getLogger(__name__)
@@ -123,25 +124,38 @@ class Worker:
     """Why there was nothing to do last."""
 
     def run(self, is_over: Callable[[], bool], *, until_idle: bool = False) -> int:
-        """Work until it is over, or until nothing is there to do; returns how many leases were worked on."""
+        """Work until it is over, or until nothing is there to do; returns how many leases were worked on.
+
+        Without `until_idle` it outlives a workflow without a master.
+        """
         count = 0
         while not is_over():
-            if self.once(0.0 if until_idle else WAIT_SECONDS):
-                count += 1
-            elif until_idle:
-                break
+            try:
+                if self.once(0.0 if until_idle else WAIT_SECONDS):
+                    count += 1
+                elif until_idle:
+                    break
+            except UnreachableError as error:
+                if until_idle:
+                    raise
+                _log.warning("This worker goes on looking for a master: %s", error)
         return count
 
     def once(self, wait: float = 0.0) -> bool:
         """Lease a task, or a bundle, and do it; False if there was none."""
         by_name = {each.name: each for each in self.stages}
-        reply = self.caller.call(
-            Lease,
-            wait=wait,
-            types=tuple(by_name),
-            seconds=max(each.seconds for each in self.stages),
-            digests={each.name: each.digest for each in self.stages},
-        )
+        try:
+            reply = self.caller.call(
+                Lease,
+                wait=wait,
+                types=tuple(by_name),
+                seconds=max(each.seconds for each in self.stages),
+                digests={each.name: each.digest for each in self.stages},
+            )
+        except Refused as error:
+            if error.code != "SessionLost":
+                raise
+            return self.once(wait)  # it slept for an hour, and has leased nothing: the next call begins a session
         self.reason = reply.answer.reason
         if not reply.tasks:
             return False
@@ -156,7 +170,7 @@ class Worker:
         except Refused as error:
             if error.code not in _LOST:
                 raise
-            outcome = "lost"
+            outcome = LOST
         self.done(stage, unit, outcome)
         return True
 
@@ -168,6 +182,8 @@ class Worker:
                 return outcome
             self.done(stage, held.tasks[0].unit, AGAIN)
             held.renew()
+            if held.is_lost:
+                return LOST
         return self._failed(held, stage, StageError("The configuration changed whenever the work was done."))
 
     def _try(self, stage: Stage, held: _Held) -> str:
@@ -175,10 +191,12 @@ class Worker:
             with held.lock:
                 self.caller.call(Release, ids=held.ids, reason="this worker has other code", after=1.0)
             return "released"
+        # A renewal may bring another configuration while the stage works: the commit names the one that was used.
+        with held.lock:
+            tasks, parameters, configurations = tuple(held.tasks), held.parameters, dict(held.configurations)
         work = Work(
-            self.flow, stage, tuple(held.tasks), held.parameters, self.board, self.tables, self.publisher,
-            self.computer, held.renew,
-        )  # fmt: skip
+            self.flow, stage, tasks, parameters, self.board, self.tables, self.publisher, self.computer, held.renew
+        )
         try:
             result = stage.function(work)
             if stage.publishes is not None and result is not None:
@@ -187,7 +205,6 @@ class Worker:
             return self._failed(held, stage, error)
         try:
             with held.lock:
-                configurations = dict(held.configurations)
                 self.caller.call(Commit, consume=held.ids, configurations=configurations, produce=tuple(work.made))
         except Refused as error:
             if error.code == "ConfigurationChanged":
