@@ -5,6 +5,7 @@ Here: which requests, and inserting the tasks. Not here: what is due (`sensors`)
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> lis
     client = Client(
         place.token, find, "a sensor", authorization=f"Bearer {token}" if token else None, patience=PATIENCE
     )
-    tasks = [NewTask(COMPUTE, payload_of(each), group=_group(each), key=str(each.run_key)) for each in requests]
+    tasks = [NewTask(COMPUTE, payload_of(each), group=_group(each), key=_key(each)) for each in requests]
     answer = client.call(Insert, tasks=tuple(tasks)).answer
     there = set(answer.there)
     return [
@@ -85,6 +86,11 @@ def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> lis
         f"{', and was there' if unit in there else ''}."
         for request, task, unit in zip(requests, tasks, answer.ids, strict=True)
     ]
+
+
+def _key(request: dg.RunRequest) -> str:
+    """The key of a task: the same for the same request. A run key names each asset's attempt, and may be too long."""
+    return hashlib.blake2b(str(request.run_key).encode(), digest_size=16).hexdigest()
 
 
 def _group(request: dg.RunRequest) -> str:
