@@ -65,8 +65,10 @@ def demo(act: str) -> None:
     # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
     for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
         os.environ.pop(f"FEED_ASSETS_{name}", None)
-    for name, chosen_by in (("GATE", "gate"), ("CONTINUOUS", "workflow"), ("HOURLY", "workflow")):
+    for name, chosen_by in (("GATE", "gate"), ("CONTINUOUS", "workflow")):
         os.environ[f"FEED_ASSETS_{name}"] = "1" if act == chosen_by else "0"
+    if act == "workflow":
+        os.environ["FEED_ASSETS_HOURLY"] = "1"
     settings = fa.Settings.from_environment()
     ready_to_compute(settings)
     base = settings.base

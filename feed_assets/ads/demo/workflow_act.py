@@ -75,6 +75,14 @@ STOP_AFTER: Final = 10
 """Tasks that are done before the master is stopped."""
 
 
+@dataclass(frozen=True, slots=True)
+class Masters:
+    """The one that reigns first, and the one that waits."""
+
+    first: Master
+    second: Master
+
+
 @dataclass(slots=True)
 class WorkflowAct(Demo):
     """The act on a prepared base, with FEED_ASSETS_CONTINUOUS=1 and FEED_ASSETS_HOURLY=1."""
@@ -82,7 +90,8 @@ class WorkflowAct(Demo):
     _known: set[int] = field(default_factory=set)
     """The units that a master has acknowledged."""
     _outcomes: Counter[str] = field(default_factory=Counter)
-    _candidate: Any = None
+    _turned: float = 0.0
+    """When the last turn of the sensors began."""
 
     def run(self) -> None:
         """Tell the act. Raises RuntimeError if a step ends in another way than the story expects."""
@@ -100,8 +109,8 @@ class WorkflowAct(Demo):
             make_default(self.settings.spark.spark_session)
             self.publish_catalog(instance)
             self._hours_land(deliveries.shuffled)
-            client = self._serve(processes, master)
-            self._hours(instance, client, processes, master)
+            client = self._serve(master)
+            self._hours(instance, client, processes, Masters(master, processes.master()))
             self._day(instance, client)
             self._late_file(instance, client, deliveries.late)
             self._compare(deliveries.whole, Path(folder) / "other")
@@ -115,16 +124,15 @@ class WorkflowAct(Demo):
         )
         self._land(self.board, self.sources, files)
 
-    def _serve(self, processes: Processes, master: Master) -> Client:
+    def _serve(self, master: Master) -> Client:
         epoch = master.epoch()
-        self._candidate = processes.master()
         client = client_of(self.settings.base, NAME, "the demo")
         apply(client, differences(client, self._flow)[0])
-        self.tell.step("Workers check each hour at once: a task master, a candidate, a worker; no run of Dagster")
-        self.tell.say(f"The task master of {NAME} reigns in epoch {epoch}; another process waits to take over.")
+        self.tell.step("A worker checks each hour that is over. There are two task masters, and no run of Dagster")
+        self.tell.say(f"The master reigns in epoch {epoch}. A second process waits to take over.")
         return client
 
-    def _hours(self, instance: dg.DagsterInstance, client: Client, processes: Processes, master: Master) -> None:
+    def _hours(self, instance: dg.DagsterInstance, client: Client, processes: Processes, masters: Masters) -> None:
         units = self._turn(instance, client) | self._turn(instance, client)
         self.tell.say(f"2 turns of the sensors handed over {counted(len(units), 'task')}, and requested no run.")
         compute = self._flow.stages[COMPUTE]
@@ -137,12 +145,12 @@ class WorkflowAct(Demo):
                 if done >= CHANGE_AFTER and changes and not self._outcomes[AGAIN]:
                     self._change_in_flight(client, changes.pop(0), bar)
                 if reigning and done >= STOP_AFTER and is_back(client, killed):
-                    self._fail_over(master, bar)
+                    self._fail_over(masters, bar)
                     reigning = False
         self.expect_that(not reigning, "The killed worker's task did not come back.")
         again = self._outcomes[AGAIN]
         self.expect_that(again > 0, "No commit was refused.")
-        self.tell.say(f"{counted(again, 'commit')} refused as the configuration had changed, and done again.")
+        self.tell.say(f"{counted(again, 'commit')} refused, as the configuration had changed, and the work done again.")
         self._tell_of_killed(killed)
         self.tell.say(f"{self._updates_by_hour()}.")
 
@@ -166,20 +174,24 @@ class WorkflowAct(Demo):
         apply(client, differences(client, changed)[0])
         bar(f"  While a task is under way, `compute` gets attempts={attempts}.", steps=0)
 
-    def _fail_over(self, master: Master, bar: Any) -> None:
+    def _fail_over(self, masters: Masters, bar: Any) -> None:
+        """Stop the master until the other one reigns, and let it go on."""
         bar("  The master is stopped: SIGSTOP.", steps=0)
-        master.stand_still()
+        masters.first.stand_still()
         stopped = time.monotonic()
-        epoch = self._candidate.epoch()
-        bar(f"  The candidate reigns in epoch {epoch}, {time.monotonic() - stopped:.1f} s later.", steps=0)
-        bar(f"  The old master goes on, and ends with {master.go_on()}", steps=0)
+        epoch = masters.second.epoch()
+        bar(f"  The other one reigns in epoch {epoch}, {time.monotonic() - stopped:.1f} s later.", steps=0)
+        bar(f"  The first one goes on, and ends: {masters.first.go_on()}", steps=0)
 
     def _tell_of_killed(self, unit: int) -> None:
+        """What the journal says of a task whose worker was killed: made, leased, given back, leased, committed."""
         events = story_of(self._place, unit)
-        leased, back, done = events[1], events[2], events[-1]
+        what = [each.what.split()[0] for each in events]
+        self.expect_that(what == ["made", "leased", "failed,", "leased", "committed"], f"Unit {unit}: {what}")
+        _, leased, back, _, done = events
         self.tell.say(
-            f"Unit {unit} was back {back.at - leased.at:.1f} s after its lease ({back.what}), and attempt 2 was "
-            f"{done.what.split()[0]} {done.at - back.at:.1f} s later."
+            f"Unit {unit}, whose worker was killed, was back {back.at - leased.at:.1f} s after its lease ({back.what}). "
+            f"Attempt 2 was committed {done.at - back.at:.1f} s later."
         )
 
     def _day(self, instance: dg.DagsterInstance, client: Client) -> None:
@@ -316,7 +328,9 @@ class WorkflowAct(Demo):
 
     def _turn(self, instance: dg.DagsterInstance, client: Client) -> set[int]:
         """A turn of the sensors; returns the units of the tasks that it handed over."""
-        time.sleep(self.settings.sensor_seconds)  # a sensor runs only when its interval is over
+        # A sensor runs only when its interval is over.
+        time.sleep(max(0.0, self._turned + self.settings.sensor_seconds - time.monotonic()))
+        self._turned = time.monotonic()
         runs = self.tick(instance)
         self.expect(not runs, runs)
         new = {int(each["unit"]) for each in client.read("tasks")["tasks"]} - self._known
