@@ -29,7 +29,9 @@ BOTS_EVERY = 4
 LATE_HOUR = 12
 LATE_RECORDS = 300
 """How many impressions of LATE_HOUR come late: more than the threshold of the day, 5 %."""
-HOURS_OF_A_FILE = 6
+HOURS = range(12, 24)
+"""The hours of the late day that land in the act about the workflow."""
+HOURS_OF_A_FILE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class CountedDeliveries:
 
 @dataclass(frozen=True, slots=True)
 class HourlyDeliveries:
-    """The late day: its hours shuffled over some files, a late file for LATE_HOUR, and all of it in one file."""
+    """HOURS of the late day, shuffled over some files, a late file for LATE_HOUR, and all of them in one file."""
 
     shuffled: tuple[Path, ...]
     late: Path
@@ -114,16 +116,16 @@ def cut_counted(folder: Path) -> CountedDeliveries:
 
 
 def cut_hours(folder: Path) -> HourlyDeliveries:
-    """Write the late day into a folder: each hour is in one of the shuffled files, in an order that is always the same.
+    """Write HOURS of the late day into a folder: each is in one of the shuffled files, always in the same order.
 
     The late file has impressions without a click.
     """
     header, rows = _read()
     time, click = header.index("timestamp"), header.index("click")
-    of_day = [row for row in rows if row[time].startswith(LATE_DAY)]
+    of_day = [row for row in rows if row[time].startswith(LATE_DAY) and int(row[time][11:13]) in HOURS]
     unclicked = [row for row in of_day if int(row[time][11:13]) == LATE_HOUR and row[click] == "0"]
     late = {id(row) for row in unclicked[:LATE_RECORDS]}
-    hours = random.Random(LATE_DAY).sample(range(24), 24)
+    hours = random.Random(LATE_DAY).sample(HOURS, len(HOURS))  # noqa: S311 - no secret
     shuffled = []
     for start in range(0, len(hours), HOURS_OF_A_FILE):
         shuffled.append(folder / f"hours-{start // HOURS_OF_A_FILE}.csv")

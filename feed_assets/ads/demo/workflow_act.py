@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -91,7 +92,7 @@ class WorkflowAct(Demo):
     """The units that a master has acknowledged."""
     _outcomes: Counter[str] = field(default_factory=Counter)
     _turned: float = 0.0
-    """When the last turn of the sensors began."""
+    """When the last turn of the sensors ended."""
 
     def run(self) -> None:
         """Tell the act. Raises RuntimeError if a step ends in another way than the story expects."""
@@ -99,15 +100,17 @@ class WorkflowAct(Demo):
         with (
             instance_at(self.home, IN_THIS_PROCESS) as instance,
             TemporaryDirectory() as folder,
+            ThreadPoolExecutor(1, "start-spark") as thread,
             ExitStack() as closing,
         ):
             self.wipe_earlier_demo(instance)
             create_workflow(open_board(self.settings.base), NAME)
             processes = Processes(self.settings.base, NAME, self.settings.state, closing)
             master = processes.master()
+            spark = thread.submit(lambda: self.settings.spark.spark_session)  # which takes seconds
             deliveries = logs.cut_hours(Path(folder))
-            make_default(self.settings.spark.spark_session)
             self.publish_catalog(instance)
+            make_default(spark.result())
             self._hours_land(deliveries.shuffled)
             client = self._serve(master)
             self._hours(instance, client, processes, Masters(master, processes.master()))
@@ -119,8 +122,8 @@ class WorkflowAct(Demo):
 
     def _hours_land(self, files: Sequence[Path]) -> None:
         self.tell.step(
-            f"{logs.LATE_DAY} lands, its hours shuffled, without {logs.LATE_RECORDS} records of "
-            f"{logs.LATE_HOUR}:00. It is {self._time}: the day is due at 03:00"
+            f"{logs.LATE_DAY} lands from {logs.HOURS[0]}:00 on, its hours shuffled, without {logs.LATE_RECORDS} "
+            f"records of {logs.LATE_HOUR}:00. It is {self._time}, and the day is due at 03:00"
         )
         self._land(self.board, self.sources, files)
 
@@ -133,8 +136,7 @@ class WorkflowAct(Demo):
         return client
 
     def _hours(self, instance: dg.DagsterInstance, client: Client, processes: Processes, masters: Masters) -> None:
-        units = self._turn(instance, client) | self._turn(instance, client)
-        self.tell.say(f"2 turns of the sensors handed over {counted(len(units), 'task')}, and requested no run.")
+        units = self._turn(instance, client)
         compute = self._flow.stages[COMPUTE]
         killed = processes.killed_worker(COMPUTE, compute.digest)
         self.tell.say(f"A worker leased unit {killed} for {SHORT_LEASE:g} s, and was killed: SIGKILL.")
@@ -190,7 +192,7 @@ class WorkflowAct(Demo):
         self.expect_that(what == ["made", "leased", "failed,", "leased", "committed"], f"Unit {unit}: {what}")
         _, leased, back, _, done = events
         self.tell.say(
-            f"Unit {unit}, whose worker was killed, was back {back.at - leased.at:.1f} s after its lease ({back.what}). "
+            f"Unit {unit}, whose worker was killed, was back {back.at - leased.at:.1f} s later: {back.what}. "
             f"Attempt 2 was committed {done.at - back.at:.1f} s later."
         )
 
@@ -205,6 +207,8 @@ class WorkflowAct(Demo):
         self.tell.step(f"It is {self._time}: a late file comes for {logs.LATE_HOUR}:00")
         self._land(self.board, [each for each in self.sources if each.kind == ADS.name], [late])
         self._work_off(instance, client, "late file")
+        left = self._turn(instance, client)
+        self.expect_that(not left, f"The turn handed over {left}.")
         self.tell.say(f"{self._updates_by_hour()}.")
         self._tell_updates()
 
@@ -232,8 +236,7 @@ class WorkflowAct(Demo):
         checked = check_journal(self._place)
         self.tell.say(checked.sentence)
         commits = {
-            unit: sum(each.what.startswith("committed") for each in story_of(self._place, unit))
-            for unit in self._known
+            unit: sum(each.what.startswith("committed") for each in story_of(self._place, unit)) for unit in self._known
         }
         lost = sum(not each for each in commits.values())
         twice = sum(each > 1 for each in commits.values())
@@ -330,22 +333,22 @@ class WorkflowAct(Demo):
         """A turn of the sensors; returns the units of the tasks that it handed over."""
         # A sensor runs only when its interval is over.
         time.sleep(max(0.0, self._turned + self.settings.sensor_seconds - time.monotonic()))
-        self._turned = time.monotonic()
         runs = self.tick(instance)
+        self._turned = time.monotonic()
         self.expect(not runs, runs)
         new = {int(each["unit"]) for each in client.read("tasks")["tasks"]} - self._known
         self._known |= new
+        what = counted(len(new), "task") if new else "nothing"
+        self.tell.say(f"A turn of the sensors handed over {what}, and requested no run.")
         return new
 
     def _work_off(self, instance: dg.DagsterInstance, client: Client, what: str) -> None:
-        """Turns of the sensors, and the work that they hand over, until a turn hands over nothing."""
-        while units := self._turn(instance, client):
-            self.tell.say(f"A turn of the sensors handed over {counted(len(units), 'task')}.")
-            with self._working(client) as worker, self.tell.progress(what, len(units)) as bar:
-                done = 0
-                while done < len(units):
-                    done += self._step(worker, bar)
-        self.tell.say("The next turn handed over nothing.")
+        """A turn of the sensors, and the work that it hands over."""
+        units = self._turn(instance, client)
+        with self._working(client) as worker, self.tell.progress(what, len(units)) as bar:
+            done = 0
+            while done < len(units):
+                done += self._step(worker, bar)
 
     def _working(self, client: Client) -> WorkerThread:
         flow = self._flow

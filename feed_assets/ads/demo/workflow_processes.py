@@ -111,9 +111,8 @@ def _reign(parent: Connection, base: str, name: str, state: str) -> None:
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     tokens = KnownTokens(Store(state))
     tokens.refresh()
-    run_master(
-        open_workflow(open_board(base), name), listening, url, tokens=tokens, now=lambda: datetime.now(UTC), ready=parent.send
-    )
+    place = open_workflow(open_board(base), name)
+    run_master(place, listening, url, tokens=tokens, now=lambda: datetime.now(UTC), ready=parent.send)
 
 
 class _LastWords(logging.Handler):
