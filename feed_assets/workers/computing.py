@@ -69,7 +69,7 @@ class RunsOfAssets:
                 run_id=str(uuid4()),
                 partition_key=payload[PARTITION],
                 tags={**payload[TAGS], ROOT_RUN: root},
-                run_config={**self.run_config, "loggers": {}},
+                run_config=self.run_config,
                 raise_on_error=False,
             )
         if reasons := errors(result.all_events):

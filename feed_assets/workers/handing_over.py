@@ -5,6 +5,7 @@ Here: which requests, and inserting the tasks. Not here: what is due (`sensors`)
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -65,7 +66,7 @@ def _computer(request: dg.RunRequest, workflows: ProjectWorkflows) -> Workflow |
 
 def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> list[str]:
     client = client_of(open_workflow(open_board(base), flow.name), "a sensor", patience=PATIENCE)
-    tasks = [NewTask(COMPUTE, payload_of(each), group=_group(each), key=str(each.run_key)) for each in requests]
+    tasks = [NewTask(COMPUTE, payload_of(each), group=_group(each), key=_key(each)) for each in requests]
     answer = client.call(Insert, tasks=tuple(tasks)).answer
     there = set(answer.there)
     return [
@@ -73,6 +74,11 @@ def _insert(flow: Workflow, requests: Sequence[dg.RunRequest], base: str) -> lis
         f"{', and was there' if unit in there else ''}."
         for request, task, unit in zip(requests, tasks, answer.ids, strict=True)
     ]
+
+
+def _key(request: dg.RunRequest) -> str:
+    """The key of a task: the same for the same request. A run key names each asset's attempt, and may be too long."""
+    return hashlib.blake2b(str(request.run_key).encode(), digest_size=16).hexdigest()
 
 
 def _group(request: dg.RunRequest) -> str:

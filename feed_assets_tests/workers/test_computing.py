@@ -16,7 +16,17 @@ from feed_assets.starts.attempts import Attempts
 from feed_assets.workers.assembly import WORKFLOWS, ProjectWorkflows
 from feed_assets.workflow.applying import apply, differences
 from feed_assets.workflow.worker import Worker
-from feed_assets_tests.harness import DAY, SHOP_ADS, SHOP_CLICKS, Installation, ads, write_sources
+from feed_assets_tests.harness import (
+    CATALOG,
+    DAY,
+    EFFECTIVENESS,
+    SHOP_ADS,
+    SHOP_CLICKS,
+    Installation,
+    ads,
+    click,
+    write_sources,
+)
 from feed_assets_tests.workers.masters import served
 
 CLEAN = "clean-ads/v1.0"
@@ -69,6 +79,18 @@ def test_a_day_that_is_due_becomes_one_task_and_a_worker_publishes_it(continuous
 
     assert did == [("compute", "done")] * 2
     assert len(continuous.rows(CLEAN)) == 25
+
+
+def test_a_request_over_three_assets_becomes_one_task(continuous: Installation, tmp_path: Path) -> None:
+    continuous.land(ads(20))
+    continuous.land_clicks([click("c1", impression="i1")])
+    continuous.publish(CATALOG, None, {"ads.csv": "ad_id,campaign_id,advertiser,landing_page\n"}, tmp_path)
+    with working(continuous) as (worker, did):
+        assert continuous.tick("late_growth").asked == {}
+        worker.run(lambda: False, until_idle=True)
+
+    assert did == [("compute", "done")]
+    assert all(continuous.latest(each) for each in (CLEAN, "clean-clicks/v1.0", EFFECTIVENESS))
 
 
 def test_the_gate_hands_its_starts_over_and_a_late_hour_starts_the_day_once_more(continuous: Installation) -> None:

@@ -37,10 +37,13 @@ from feed_assets.project.loading import EXAMPLE
 @click.command()
 @click.option(
     "--act",
-    type=click.Choice(["week", "gate"]),
+    type=click.Choice(["week", "gate", "workflow"]),
     default="week",
     show_default=True,
-    help="week: a week of logs, late data and broken data. gate: a day that starts when its partner's counts allow it.",
+    help=(
+        "week: a week of logs, late data and broken data. gate: a day that starts when its partner's counts allow it. "
+        "workflow: workers compute hours and a day, while processes are killed and stopped."
+    ),
 )
 def demo(act: str) -> None:
     """Land a week of real logs, process it, and show what late and broken data do to it.
@@ -53,7 +56,8 @@ def demo(act: str) -> None:
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
     from feed_assets.ads.demo.gate_act import GateAct, write_counted_sources  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.ads.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.ads.demo.story import AS_OF, Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.ads.demo.workflow_act import HOURS_OVER, WorkflowAct  # noqa: PLC0415 - as above
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
 
     chosen = os.environ.get(BASE)
@@ -61,11 +65,14 @@ def demo(act: str) -> None:
     # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
     for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
         os.environ.pop(f"FEED_ASSETS_{name}", None)
-    os.environ["FEED_ASSETS_GATE"] = "1" if act == "gate" else "0"
+    for name, chosen_by in (("GATE", "gate"), ("CONTINUOUS", "workflow")):
+        os.environ[f"FEED_ASSETS_{name}"] = "1" if act == chosen_by else "0"
+    if act == "workflow":
+        os.environ["FEED_ASSETS_HOURLY"] = "1"
     settings = fa.Settings.from_environment()
     ready_to_compute(settings)
     base = settings.base
-    prepare_base(base)
+    prepare_base(base, HOURS_OVER.isoformat() if act == "workflow" else AS_OF)
     os.environ[BASE] = base
     directory = own_directory(base)
     if act == "gate":
@@ -82,7 +89,7 @@ def demo(act: str) -> None:
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     teller = Teller(print_title, _say, _table, print_blocks, fa.cli.progress)
     load = partial(load_definitions, EXAMPLE)
-    told = GateAct if act == "gate" else Demo
+    told = {"week": Demo, "gate": GateAct, "workflow": WorkflowAct}[act]
     told(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
 

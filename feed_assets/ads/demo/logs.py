@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ BROKEN_RECORDS = 400
 BAD_HOUR = 15
 """The hour of the late day in which there are bots among the impressions."""
 BOTS_EVERY = 4
+
+LATE_HOUR = 12
+LATE_RECORDS = 300
+"""How many impressions of LATE_HOUR come late: more than the threshold of the day, 5 %."""
+HOURS = range(12, 24)
+"""The hours of the late day that land in the act about the workflow."""
+HOURS_OF_A_FILE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,15 @@ class CountedDeliveries:
     corrected: Path
     counts: Mapping[str, Mapping[int, int]]
     corrected_counts: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyDeliveries:
+    """HOURS of the late day, shuffled over some files, a late file for LATE_HOUR, and all of them in one file."""
+
+    shuffled: tuple[Path, ...]
+    late: Path
+    whole: Path
 
 
 def cut(folder: Path) -> Deliveries:
@@ -95,6 +112,32 @@ def cut_counted(folder: Path) -> CountedDeliveries:
     _write(found.hour, header, hour)
     _write(found.late, header, late)
     _write(found.corrected, header, [row for row in hour if id(row) not in bots])
+    return found
+
+
+def cut_hours(folder: Path) -> HourlyDeliveries:
+    """Write HOURS of the late day into a folder: each is in one of the shuffled files, always in the same order.
+
+    The late file has impressions without a click.
+    """
+    header, rows = _read()
+    time, click = header.index("timestamp"), header.index("click")
+    of_day = [row for row in rows if row[time].startswith(LATE_DAY) and int(row[time][11:13]) in HOURS]
+    unclicked = [row for row in of_day if int(row[time][11:13]) == LATE_HOUR and row[click] == "0"]
+    late = {id(row) for row in unclicked[:LATE_RECORDS]}
+    hours = random.Random(LATE_DAY).sample(HOURS, len(HOURS))  # noqa: S311 - no secret
+    shuffled = []
+    for start in range(0, len(hours), HOURS_OF_A_FILE):
+        shuffled.append(folder / f"hours-{start // HOURS_OF_A_FILE}.csv")
+        mine = hours[start : start + HOURS_OF_A_FILE]
+        _write(
+            shuffled[-1],
+            header,
+            [row for hour in mine for row in of_day if int(row[time][11:13]) == hour and id(row) not in late],
+        )
+    found = HourlyDeliveries(tuple(shuffled), folder / f"late-hour-{LATE_HOUR}.csv", folder / "whole-day.csv")
+    _write(found.late, header, [row for row in of_day if id(row) in late])
+    _write(found.whole, header, of_day)
     return found
 
 

@@ -88,7 +88,7 @@ class NextSteps:
     ui: str
 
 
-def prepare_base(base: str) -> None:
+def prepare_base(base: str, as_of: str = AS_OF) -> None:
     """Empty the base and fix its time. Raises SettingsError if it holds other data."""
     folder = local_directory(base)
     board = fa.open_blackboard(base)
@@ -104,7 +104,7 @@ def prepare_base(base: str) -> None:
             shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
     with suppress(AlreadyExistsError):
         board.create(MARKER, b"What is here belongs to the demo: the next demo removes it.\n")
-    board.create(AS_OF_FILE, f"{AS_OF}\n".encode())
+    board.create(AS_OF_FILE, f"{as_of}\n".encode())
 
 
 def _require_demo(base: str, is_demo: bool) -> None:  # noqa: FBT001 - reads as a sentence
