@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+from feed_assets.file_feed.wording import counted
 from feed_assets.workflow.errors import JournalDamagedError
 from feed_assets.workflow.history import BEGINNING, Cursor, follow
 from feed_assets.workflow.places import Place
@@ -53,8 +54,8 @@ class Checked:
     def sentence(self) -> str:
         """What was found."""
         return (
-            f"The journal is whole up to position {self.position:,}, with {self.tasks:,} tasks. "
-            f"{self.snapshots} snapshots say the same. Its digest is {self.digest}."
+            f"The journal is whole up to position {self.position:,}, with {counted(self.tasks, 'task')}. "
+            f"{counted(self.snapshots, 'snapshot')} compared. Its digest is {self.digest}."
         )
 
 
