@@ -126,7 +126,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     digest: str = ""
     most: Annotated[int, msgspec.Meta(ge=1)] = MOST_WAITING
-    attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = ATTEMPTS
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] = ATTEMPTS
 
 
 settings_of = lru_cache(maxsize=1024)(msgspec.json.Decoder(Settings).decode)
