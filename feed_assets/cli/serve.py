@@ -62,7 +62,7 @@ def serve(
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.web.running import run  # noqa: PLC0415 - loads the server
     from feed_assets.web.watched_workflows import WatchedWorkflows  # noqa: PLC0415 - loads the HTTP client
-    from feed_assets.workflow.finding import WorkflowSettings  # noqa: PLC0415 - as above
+    from feed_assets.workflow.settings import WorkflowSettings  # noqa: PLC0415 - as above
 
     installation = load_installation()
     settings = installation.settings

@@ -32,6 +32,7 @@ from feed_assets.resources.storage import BlackboardResource
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets.warehouse.address import WarehouseSettings
+from feed_assets.workflow.settings import WorkflowSettings
 
 AS_OF_FILE = ".as-of"
 """A file in a base that fixes the time there, as in the demo's base."""
@@ -247,6 +248,7 @@ class Settings:
         data = DataSettings.read(environment)
         state, catalog = StateSettings.read(environment).state, CatalogSettings.read(environment).catalog
         sources = data.sources_directory or sources_directory
+        WorkflowSettings.read(environment)  # only to check it: the secret stays in the environment
         copied: dict[str, Any] = {name: value for each in COPIED for name, value in each.read(environment)}
         return cls(
             base=data.base,

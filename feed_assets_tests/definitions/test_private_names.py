@@ -49,7 +49,8 @@ DOCUMENTED_MODULES = """
     botocore.exceptions click.shell_completion
     dagster_aws.pipes dagster_aws.s3 fsspec.asyn fsspec.implementations.http fsspec.implementations.sftp
     matplotlib.axes matplotlib.figure
-    prometheus_client.core prometheus_client.registry py4j.java_gateway py4j.protocol pyspark.errors pyspark.logger pyspark.sql
+    prometheus_client.core prometheus_client.registry
+    py4j.java_gateway py4j.protocol pyspark.errors pyspark.logger pyspark.sql
     pyspark.sql.types rich.cells rich.console rich.progress rich.table rich.text snowflake.connector
     snowflake.connector.errors sqlalchemy.engine sqlalchemy.exc sqlalchemy.pool starlette.applications
     starlette.exceptions starlette.requests starlette.responses starlette.routing urllib3.exceptions

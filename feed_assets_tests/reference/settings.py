@@ -12,7 +12,7 @@ from feed_assets.resources.notifier import AlertSettings
 from feed_assets.resources.settings import DataSettings, SensorSettings, StateSettings
 from feed_assets.resources.spark import SparkSettings
 from feed_assets.warehouse.address import WarehouseSettings
-from feed_assets.workflow.finding import WorkflowSettings
+from feed_assets.workflow.settings import WorkflowSettings
 from feed_assets_tests.reference.docstrings import paragraphs
 from feed_assets_tests.reference.sources import described
 

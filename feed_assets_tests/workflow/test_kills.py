@@ -24,7 +24,7 @@ def kills(*options: str) -> tuple[int, str]:
 
 @pytest.mark.usefixtures("versitygw")
 def test_masters_and_workers_that_are_killed_and_stopped_commit_each_unit_once_on_a_disk_and_on_s3_with_faults():
-    code, said = kills("--rounds", "10")
+    code, said = kills("--rounds", "5")
     assert said.count("Each unit was committed once, and nothing was lost.") == 2, said
     assert code == 0
 

@@ -262,9 +262,10 @@ class Demo:
         spark, now = self.settings.spark.spark_session, self.settings.clock.now()
         for source in self.sources:
             landing = land(spark, self.board, source, delivery, now=now)
-            self._say_landed(landing)
+            self.say_landed(landing)
 
-    def _say_landed(self, landing: Landing) -> None:
+    def say_landed(self, landing: Landing) -> None:
+        """Tell what has landed."""
         records = f"{landing.landed:,} of {landing.read:,} records"
         self.tell.say(f"{landing.file} -> {landing.source}: {records} into {counted(len(landing.partitions), 'hour')}.")
 
@@ -283,7 +284,7 @@ class Demo:
             if polled.problems:
                 raise RuntimeError(f"The poll failed: {'; '.join(polled.problems)}")
             for landing in polled.landings:
-                self._say_landed(landing)
+                self.say_landed(landing)
 
     def _show_mail(self, instance: dg.DagsterInstance, day: str) -> None:
         """The mail about the day's last report, and its plot."""

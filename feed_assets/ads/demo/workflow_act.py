@@ -327,7 +327,7 @@ class WorkflowAct(Demo):
             for landing in land_files(spark, board, source, files, now=now):
                 if isinstance(landing, Exception):
                     raise landing
-                self._say_landed(landing)
+                self.say_landed(landing)
 
     def _turn(self, instance: dg.DagsterInstance, client: Client) -> set[int]:
         """A turn of the sensors; returns the units of the tasks that it handed over."""
