@@ -138,7 +138,7 @@ def _no_lease_check() -> None:
         except Refused as error:
             if error.code != "LeaseLost":
                 raise
-            ids, there = self._make(change, call.produce, None)
+            ids, there = change.make(call.produce)
             return Answer(ids=ids, there=there)
 
     machine.Machine._commit = commit  # type: ignore[method-assign]
