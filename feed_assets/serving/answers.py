@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +16,7 @@ from starlette.responses import Response
 CLOSE: Final = {"Connection": "close"}
 """For an answer that comes before the body was read: what is left of the body is not a request."""
 
+_log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,6 +36,24 @@ async def show_refusal(_: Request, refused: Exception) -> Response:
     if not isinstance(refused, HTTPException):
         raise refused
     return json_answer(refused.status_code, Problem(refused.detail), refused.headers)
+
+
+def saying_bugs(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Answer an error that nothing refuses with 500: the log has the trace, the client a sentence."""
+
+    @functools.wraps(endpoint)
+    async def answered(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except HTTPException:
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.error("%s %s failed:\n%s", request.method, request.url.path, traceback.format_exc())
+            raise HTTPException(
+                500, f"This is a bug ({type(error).__name__}); the log of the service has more."
+            ) from None
+
+    return answered
 
 
 def retry_later(status: int, message: str, seconds: int, headers: Mapping[str, str] | None = None) -> HTTPException:

@@ -59,7 +59,6 @@ class WatchedWorkflows:
     _board: Blackboard | None = None
     _places: dict[str, Place] = field(default_factory=dict)
     _masters: dict[str, tuple[Address, float]] = field(default_factory=dict)
-    _digests: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, flows: Iterable[Workflow], base: str, token: str | None = None) -> WatchedWorkflows:
@@ -177,17 +176,12 @@ class WatchedWorkflows:
             found.append(f"{', '.join(missing)}: no configuration yet. {apply}")
         changed = [
             each
-            for each in stages
-            if each in configurations and self._digest(name, each) != _payload(configurations[each]).get("digest")
+            for each, stage in stages.items()
+            if each in configurations and stage.digest != _payload(configurations[each]).get("digest")
         ]
         if changed:
             found.append(f"{', '.join(changed)}: the configuration in force is not that of this project. {apply}")
         return found
-
-    def _digest(self, name: str, stage: str) -> str:
-        if (name, stage) not in self._digests:
-            self._digests[name, stage] = self.flows[name].stages[stage].digest
-        return self._digests[name, stage]
 
 
 def _with(says: StateSays, **changes: Any) -> StateSays:

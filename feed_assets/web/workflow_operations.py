@@ -6,8 +6,6 @@ Here: the operations and who may do them. Not here: asking a master (`watched_wo
 from __future__ import annotations
 
 import asyncio
-import logging
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -20,7 +18,7 @@ from starlette.responses import Response
 
 from feed_assets.blackboard.port import BlackboardError
 from feed_assets.serving.access import Access, Caller
-from feed_assets.serving.answers import CLOSE, Problem, json_answer, retry_later
+from feed_assets.serving.answers import CLOSE, Problem, json_answer, retry_later, saying_bugs
 from feed_assets.serving.bodies import BodyLimits, read_body
 from feed_assets.serving.content import Content, MediaTypes, UnsupportedError
 from feed_assets.serving.documents import Endpoint, Operation, Says
@@ -49,7 +47,6 @@ _TYPES: Final = MediaTypes(frozenset({"application/json"}), described="applicati
 _STATUS: Final = {"NotFound": 404, "Conflict": 409, "Unauthorized": 403, "Invalid": 400, "TooLarge": 413}
 _UNIT_DIGITS: Final = 18
 _AGAIN_SECONDS: Final = 5
-_log = logging.getLogger(__name__)
 
 _REFUSALS: Final = {
     401: Says("No valid token", Problem),
@@ -197,12 +194,5 @@ def _refusing(endpoint: Endpoint) -> Endpoint:
             raise HTTPException(404, str(error)) from None
         except (UnreachableError, WorkflowError, BlackboardError) as error:
             raise retry_later(503, str(error), _AGAIN_SECONDS) from None
-        except HTTPException:
-            raise
-        except Exception as error:  # noqa: BLE001 - a bug: the log has the trace, the client a sentence
-            _log.error("%s %s failed:\n%s", request.method, request.url.path, traceback.format_exc())
-            raise HTTPException(
-                500, f"This is a bug ({type(error).__name__}); the log of the service has more."
-            ) from None
 
-    return answered
+    return saying_bugs(answered)

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -99,11 +100,7 @@ class Stage:
     @property
     def digest(self) -> str:
         """What identifies the code: the same in each process that has it."""
-        try:
-            source = textwrap.dedent(inspect.getsource(self.function))
-        except OSError:  # written in an interpreter
-            source = ""
-        return hashlib.blake2b(f"{self.version}\0{source}".encode(), digest_size=8).hexdigest()
+        return _digest_of(self.function, self.version)
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -356,6 +353,16 @@ class Work:
         if self.tables is None:
             raise StageError("This worker reads no tables: start it with Spark, or use `work.write` and files.")
         return self.tables
+
+
+@cache
+def _digest_of(function: Callable[[Work], Any], version: str) -> str:
+    # Once in a process: a worker names it at each lease, and the code that runs does not change.
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except OSError:  # written in an interpreter
+        source = ""
+    return hashlib.blake2b(f"{version}\0{source}".encode(), digest_size=8).hexdigest()
 
 
 def _publish(work: Work) -> None:

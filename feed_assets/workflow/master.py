@@ -16,6 +16,7 @@ from typing import Final, NoReturn, Protocol, TypeVar
 from feed_assets.errors import FeedAssetsError
 from feed_assets.journal.group_commit import GroupCommit
 from feed_assets.workflow.calls import Answer, AnyCall, Lease, Refused, Reply
+from feed_assets.workflow.entries import MOST_BYTES
 from feed_assets.workflow.machine import Machine
 from feed_assets.workflow.replies import reply_to
 from feed_assets.workflow.state import State
@@ -24,7 +25,6 @@ TURN_SECONDS: Final = 0.2
 """How often the loop looks for leases and delays that are over, if nobody calls."""
 MOST_STEP: Final = 0.5
 """How far the clock goes between two turns: a master that stood still takes no lease from who could not reach it."""
-MOST_ENTRY: Final = 4 * 1024 * 1024
 MOST_WAIT: Final = 30.0
 _RETRY: Final = 1.0
 
@@ -105,7 +105,7 @@ class Master:
         self._clock = _Clock()
         self._pending: list[bytes] = []
         self._commit: GroupCommit[tuple[bytes, ...], None] = GroupCommit(
-            _Entries(journal, state.position, ended), size=lambda item: sum(map(len, item)), most=MOST_ENTRY
+            _Entries(journal, state.position, ended), size=lambda item: sum(map(len, item)), most=MOST_BYTES
         )
         self.machine = Machine(state, token, epoch, self._pending.append, now=self._clock.now, wall=wall)
         self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}

@@ -6,9 +6,7 @@ Here: parameters of the query, and which error has which status. Not here: answe
 from __future__ import annotations
 
 import functools
-import logging
 import math
-import traceback
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Final, NamedTuple
@@ -29,14 +27,13 @@ from feed_assets.dependencies.http.answers import Gone
 from feed_assets.dependencies.quality.marks import QualityError
 from feed_assets.dependencies.rules import Declared
 from feed_assets.file_feed.wording import sentence
-from feed_assets.serving.answers import Problem, json_answer, retry_later
+from feed_assets.serving.answers import Problem, json_answer, retry_later, saying_bugs
 from feed_assets.serving.documents import Endpoint, Says
 from feed_assets.state.address import StoreError
 
 MOST_SECONDS: Final = 60
 """How long a request may wait for events."""
 MOST_EVENTS: Final = 1000
-_log = logging.getLogger(__name__)
 _LONGEST: Final = 1000
 """The most characters of a parameter."""
 _NEWEST: Final = 2**62
@@ -175,15 +172,8 @@ def refusing(endpoint: Endpoint) -> Endpoint:
             raise _refused(str(error)) from None
         except (StoreError, BlackboardError) as error:
             raise retry_later(503, str(error), 5) from None
-        except HTTPException:
-            raise
-        except Exception as error:  # noqa: BLE001 - a bug: the log has the trace, the client a sentence
-            _log.error("%s %s failed:\n%s", request.method, request.url.path, traceback.format_exc())
-            raise HTTPException(
-                500, f"This is a bug ({type(error).__name__}); the log of the service has more."
-            ) from None
 
-    return answered
+    return saying_bugs(answered)
 
 
 def _refused(message: str) -> HTTPException:
