@@ -91,7 +91,7 @@ def test_random_histories_of_a_source_are_complete_only_if_their_records_are_the
     assert 0 < complete < slots
 
 
-def test_each_window_of_a_day_is_told_once_at_each_grain_in_whatever_order_parts_and_numbers_arrive() -> None:
+def test_d17_each_window_of_a_day_is_told_once_at_each_grain_in_whatever_order_parts_and_numbers_arrive() -> None:
     dataset = Dataset("raw/foo", (*GRAINS, Grain.DAY), Hierarchy.flat(date(2026, 11, 27)))
     windows = Windows(Declared(dataset, Rule(Basis.COUNTED, ("source",))))
     day = dataset.slot("2026-11-27")

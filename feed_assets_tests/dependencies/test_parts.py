@@ -40,7 +40,7 @@ def hour_of_windows() -> list[str]:
     return [f"15:{minute:02}" for minute in range(0, 60, 5)]
 
 
-def test_the_story_of_16_08_has_exactly_its_four_events(database: str) -> None:
+def test_d16_the_story_of_16_08_has_exactly_its_four_events(database: str) -> None:
     """[15:58, 16:08) reaches 99.995 %: hour 15, 10min 15:50, 5min 15:55, 5min 16:00; and not 5min 16:05."""
     foo = topic()
     dependencies = service(database, foo)
@@ -87,7 +87,7 @@ def test_one_report_that_completes_two_windows_tells_the_same_four_events(databa
     ]
 
 
-def test_a_slot_with_99_994_percent_of_its_records_is_not_complete_and_one_with_99_995_is(database: str) -> None:
+def test_d15_a_slot_with_99_994_percent_of_its_records_is_not_complete_and_one_with_99_995_is(database: str) -> None:
     foo = topic()
     dependencies = service(database, foo)
     dependencies.expect(numbers(foo, {"15:50": 100_000, "15:55": 100_000}), now=NOW)

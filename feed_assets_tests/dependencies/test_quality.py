@@ -288,7 +288,7 @@ def test_a_trigger_accepts_the_states_that_it_declares(accepts: Accepts, states:
 # D10
 
 
-def test_who_consumed_a_slot_is_answered_for_slots_that_overlap_it(driver: Driver):
+def test_d10_who_consumed_a_slot_is_answered_for_slots_that_overlap_it(driver: Driver):
     driver.compute(PRE_HOUR, HOUR)
     driver.reopen(HOUR)
     driver.compute(DAY, FOO.slot("2026-11-27"))

@@ -366,3 +366,21 @@ def test_a_trigger_that_cannot_be_is_refused(values, message):
 def test_an_input_that_cannot_be_is_refused():
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"needs\('a/v1'\): last is 0"):
         fa.needs("a/v1", last=0)
+
+
+def test_d30_what_a_finished_flow_publishes_starts_the_next_in_a_cascade_of_three(desk: Installation) -> None:
+    project, gate = fa.Project(desk.settings, ()), fa.trigger(settle=timedelta(0))
+    names = ("first", "second", "third")
+    readings = zip(names, ("own", "first", "second"), strict=True)
+    flows = [asset(name, project.days, gate, **{read: f"{read}/v1.0"}) for name, read in readings]
+    installation = replace(desk, _definitions=project.definitions(assets=[given("own", project.days), *flows]))
+    assert installation.tick("starts").asked == {}
+
+    inputs: list[FeedInput] = []
+    for before, name in zip(("own", *names), names, strict=False):
+        publish_attempts(installation)
+        installation.make(f"{before}/v1.0", DAY, inputs)
+        inputs = [FeedInput(f"{before}/v1.0", DAY, installation.latest(f"{before}/v1.0"))]
+        installation.tick("new_manifests")
+        assert installation.tick("starts").asked == {DAY: (name,)}
+        assert installation.tick("starts").asked == {}

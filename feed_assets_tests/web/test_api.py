@@ -54,7 +54,7 @@ def number(start, records, **more):
     return {"dataset": "raw/foo", "witness": "source", "start": start, "records": records} | more
 
 
-def test_datasets_say_their_grains_members_and_rules(client):
+def test_d13_datasets_say_their_grains_members_and_rules(client):
     found = {each["name"]: each for each in client.get("datasets").body["datasets"]}
 
     assert set(found) == {"raw/ads", "clean-ads/v1.0", "revenue/v1.0", "raw/foo", "raw/clicks"}
