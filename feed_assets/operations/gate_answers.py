@@ -83,6 +83,8 @@ def _behind(
     change = change_beside(flows, states, board, feed, partition, grown)
     if change is None and update is None:
         change = first_start(flows, states, feed, partition)
+    if change is not None and states.update_of(flows.slot(feed, partition)) != update:
+        return "", ""  # the facts do not have the update in force yet: it may have read this
     return (change.reason, change.state) if change else ("", "")
 
 

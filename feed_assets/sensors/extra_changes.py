@@ -92,7 +92,9 @@ def plan_by_extras(
             for decisions in [decided.get((feed, partition), () if partition in older else None)]
             if (change := change_beside(flows, states, requests.board, feed, partition, decisions)) is not None
         ]
-        changes += _first_starts(requests, flows, states, feed, (watched | older) & may_begin)
+        starts = (first_start(flows, states, feed, each) for each in sorted((watched | older) & may_begin))
+        changes += [each for each in starts if each is not None]
+        changes = _of_present_facts(requests, flows, states, feed, changes)
         requests.look_up((feed, each.partition) for each in changes)
         for change in changes:
             if requests.not_yet_requested(change.partition, {feed: change.state}):
@@ -123,24 +125,25 @@ def change_beside(
     return change
 
 
-def _first_starts(
-    requests: Requests, flows: Flows, states: Dependencies, feed: str, partitions: Collection[str]
+def _of_present_facts(
+    requests: Requests, flows: Flows, states: Dependencies, feed: str, changes: Sequence[ExtraChange]
 ) -> list[ExtraChange]:
-    """Those of these partitions that were never made, and of which an input is there: a LIST if there are any.
+    """Those changes of which the facts have the update in force; a later tick knows of others. A LIST if there are any.
 
-    An update may be in force before the facts have it. None if the feed cannot be read: `requests.notes` says why.
+    A run may have published since, and the facts have that only after the sensor of manifests has seen it. None if the
+    feed cannot be read: `requests.notes` says why.
     """
-    found = [first_start(flows, states, feed, each) for each in sorted(partitions)]
-    never = [each for each in found if each is not None]
-    if not never:
+    if not changes:
         return []
-    places = [(feed, each.partition) for each in never]
+    places = [(feed, each.partition) for each in changes]
     try:
         in_force = in_force_at(requests.board, flows.feeds, places, now=requests.now)
     except FeedError as error:
         requests.notes.append(f"{flows.feeds.feeds[feed].name} cannot be read: {error}")
         return []
-    return [each for each in never if in_force[feed, each.partition] is None]
+    return [
+        each for each in changes if in_force[feed, each.partition] == states.update_of(flows.slot(feed, each.partition))
+    ]
 
 
 def first_start(flows: Flows, states: Dependencies, feed: str, partition: str) -> ExtraChange | None:

@@ -213,6 +213,23 @@ def test_raw_data_that_late_data_reopened_before_its_run_began_is_not_computed_t
     assert sentence(began, "clean_ads") == "up to date"
 
 
+def test_a_run_that_the_facts_do_not_have_yet_is_not_started_once_more(desk):
+    gated = _installation(desk, fa.trigger(settle=timedelta(0)))
+    gated.raw_bytes(DAY, {"x": 1000})
+    gated.tick("starts")
+    gated.process(details={"revisions": {f"raw/ads - day {DAY}": 1}})
+    publish_attempts(gated)
+    gated.tick("new_manifests")
+    gated.raw_bytes(DAY, {"late": 500}, hour="15")
+    assert gated.tick("starts").asked == {DAY: ("clean_ads",)}
+    gated.process(details={"revisions": {f"raw/ads - day {DAY}": 2}})
+    publish_attempts(gated)
+    assert gated.tick("starts").asked == {}  # before the sensor of manifests has seen the update
+    assert sentence(gated, "clean_ads") == "up to date"
+    gated.tick("new_manifests")
+    assert gated.tick("starts").asked == {}
+
+
 def test_raw_data_that_nobody_looks_at_is_refused(desk):
     gate = fa.trigger(also=[fa.needs("raw/clicks")])
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="clean_ads needs raw/clicks, which nobody looks at"):
