@@ -1,0 +1,301 @@
+"""The ledger of a destination: which editions have begun and ended, in the control area of its feed.
+
+Here: the objects `deliveries/<destination>/{begun,ended,acks,received,settled}/<partition>/<edition>`, and the rule that
+an edition begins once and ends once: both are created only if absent. Not here: what is sent (`staging`), and sending.
+
+An edition is a number that grows: max(the one before + 1, the second in which it began). So it is above all earlier
+ones even if the ledger was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
+from feed_assets.delivery.errors import LedgerError
+from feed_assets.delivery.ordinals import Ordinals, packed, unpacked
+from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import check_label, check_partition
+
+FORMAT: Final = 1
+AREA: Final = "deliveries"
+HOPS: Final = ("acks", "received", "settled")
+_DIGITS: Final = 12
+
+Found = TypeVar("Found")
+Hop = Literal["acks", "received", "settled"]
+
+_log = logging.getLogger(__name__)
+_known: BoundedCache[tuple[str, str], Any] = BoundedCache(50_000)
+"""What objects say that never change: a sensor looks at the last edition of every partition."""
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """A file of rows to be sent: its key on the blackboard, and its rows."""
+
+    key: str
+    rows: int
+
+
+class Base(msgspec.Struct, frozen=True):
+    """What a stream may have of a partition: an edition, and the update that it sent; None: it sent deletes only."""
+
+    edition: int
+    update: str | None
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery that has begun. `update` None: nothing valid is left, so all keys are deleted.
+
+    `rules` change when rows are to be written differently. `bases` are the last delivered edition, and those abandoned
+    since.
+    """
+
+    format: int = FORMAT
+    destination: str
+    partition: str | None
+    edition: int
+    update: str | None
+    at: datetime
+    bases: tuple[Base, ...]
+    mode: Literal["changes", "all"]
+    base_lost: bool = False
+    rules: dict[str, Any]
+    files: tuple[StagedFile, ...]
+    puts: int
+    deletes: int
+    code: str = ""
+
+    @property
+    def rows(self) -> int:
+        """The number of its ordinals."""
+        return self.puts + self.deletes
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a delivery ended: each row was acknowledged (`delivered`), or another one takes its place (`abandoned`)."""
+
+    format: int = FORMAT
+    outcome: Literal["delivered", "abandoned"]
+    at: datetime
+    reason: str = ""
+    acked: int = 0
+    repeats: int = 0
+    ambiguous: int = 0
+    throttled: int = 0
+    seconds: float = 0.0
+    by_second: tuple[int, ...] = ()
+    """Rows acknowledged in each second of the last sender."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What one holder (a sender's attempt, a consumer of a shard) has seen of an edition.
+
+    `ordinals` are packed. `repeats` counts rows that it saw again, `counts` whatever else it counts.
+    """
+
+    format: int = FORMAT
+    ordinals: bytes
+    repeats: int = 0
+    counts: dict[str, int] = {}
+    minutes: dict[str, int] = {}
+    """Rows by minute (UTC)."""
+
+    def set(self) -> Ordinals:
+        """The ordinals. Raises LedgerError."""
+        return unpacked(self.ordinals)
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """An edition in the listing, and whether it has ended."""
+
+    partition: str | None
+    number: int
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger of a destination of this feed."""
+
+    feed: Feed
+    destination: str
+
+    def __post_init__(self) -> None:
+        check_label(self.destination, "destination")
+
+    def editions(self, within: str | None = None) -> dict[str | None, list[Edition]]:
+        """The editions of all partitions, or of this one, oldest first: two listings."""
+        ended = {self._split(key) for key in self._listed("ended", within)}
+        found: dict[str | None, list[Edition]] = {}
+        for partition, number in map(self._split, self._listed("begun", within)):
+            found.setdefault(partition, []).append(Edition(partition, number, (partition, number) in ended))
+        return found
+
+    def of(self, partition: str | None) -> list[Edition]:
+        """The editions of a partition, oldest first."""
+        return self.editions(partition).get(partition, [])
+
+    def began(self, edition: Edition) -> Begun:
+        """What an edition is to send. Raises LedgerError."""
+        return self._remembered("begun", edition.partition, edition.number, Begun)
+
+    def ended(self, edition: Edition) -> Ended:
+        """How an edition that has ended did so. Raises LedgerError."""
+        return self._remembered("ended", edition.partition, edition.number, Ended)
+
+    def begin(self, begun: Begun) -> bool:
+        """Begin an edition; False if another has this number."""
+        return self._create("begun", begun.partition, begun.edition, begun)
+
+    def end(self, begun: Begun, ended: Ended) -> Ended:
+        """End an edition, and return how it has ended: two runners cannot do so differently."""
+        if self._create("ended", begun.partition, begun.edition, ended):
+            return ended
+        return self.ended(Edition(begun.partition, begun.edition, has_ended=True))
+
+    def is_abandoned(self, begun: Begun) -> bool:
+        """Whether somebody has abandoned the edition: one GET."""
+        try:
+            return self.ended(Edition(begun.partition, begun.edition, has_ended=True)).outcome == "abandoned"
+        except LedgerError:
+            return False
+
+    def staging_prefix(self, partition: str | None) -> str:
+        """A new place for the files of an edition that will perhaps begin."""
+        return f"{self._prefix('staged', partition)}{uuid4().hex}/"
+
+    def holder(self, hop: Hop, begun: Begun, name: str) -> PartWriter:
+        """Writes what one holder sees of an edition at a hop."""
+        return PartWriter(self.feed, f"{self._key(hop, begun.partition, begun.edition)}/{check_label(name, 'holder')}")
+
+    def parts(self, hop: Hop, begun: Begun) -> dict[str, Part]:
+        """What each holder saw of an edition at a hop: a listing, and a GET each. Raises LedgerError."""
+        prefix = f"{self._key(hop, begun.partition, begun.edition)}/"
+        found = {}
+        for entry in list_all(self.feed.blackboard, prefix):
+            if (part := self._read(entry.key, Part)) is not None:
+                found[entry.key.removeprefix(prefix)] = part
+        return found
+
+    def drop(self, begun: Begun) -> None:
+        """Delete the staged files and the parts of an edition that is not needed any more."""
+        board = self.feed.blackboard
+        keys = [each.key for each in begun.files]
+        for hop in HOPS:
+            prefix = f"{self._key(hop, begun.partition, begun.edition)}/"
+            keys += [entry.key for entry in list_all(board, prefix)]
+        board.delete(*keys)
+
+    def _prefix(self, area: str, partition: str | None) -> str:
+        inside = f"{check_partition(partition)}/" if partition is not None else ""
+        return f"{self.feed.control(AREA)}{self.destination}/{area}/{inside}"
+
+    def _key(self, area: str, partition: str | None, number: int) -> str:
+        return f"{self._prefix(area, partition)}{number:0{_DIGITS}}"
+
+    def _listed(self, area: str, within: str | None) -> Iterator[str]:
+        prefix = self._prefix(area, None)
+        for entry in list_all(self.feed.blackboard, self._prefix(area, within)):
+            yield entry.key.removeprefix(prefix)
+
+    def _split(self, rest: str) -> tuple[str | None, int]:
+        partition, _, number = rest.rpartition("/")
+        if not number.isdecimal():
+            raise LedgerError(f"{self.feed.uri}{AREA}/{self.destination} has {rest}, which is no edition: remove it.")
+        return partition or None, int(number)
+
+    def _create(self, area: str, partition: str | None, number: int, content: msgspec.Struct) -> bool:
+        key = self._key(area, partition, number)
+        data = msgspec.json.encode(content)
+        try:
+            self.feed.blackboard.create(key, data)
+        except AlreadyExistsError:
+            return self.feed.blackboard.read(key).data == data  # the answer to this very write may have been lost
+        return True
+
+    def _remembered(self, area: str, partition: str | None, number: int, form: type[Found]) -> Found:
+        key = self._key(area, partition, number)
+        known = self.feed.blackboard.uri(key), area
+        if (found := _known.get(known)) is None:
+            found = self._read(key, form)
+            if found is None:
+                raise LedgerError(f"{self.feed.blackboard.uri(key)} is gone. Run the command again.")
+            _known[known] = found
+        return found  # type: ignore[no-any-return] # the area says which form it has
+
+    def _read(self, key: str, form: type[Found]) -> Found | None:
+        try:
+            found = msgspec.json.decode(self.feed.blackboard.read(key).data, type=form)
+        except NotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise LedgerError(
+                f"{self.feed.blackboard.uri(key)} is damaged ({error}). Restore it, or delete it: then the next delivery "
+                "sends the whole partition again."
+            ) from None
+        if getattr(found, "format", FORMAT) != FORMAT:
+            raise LedgerError(f"{self.feed.blackboard.uri(key)} was written by a newer program. Update feed_assets.")
+        return found
+
+
+@dataclass(slots=True)
+class PartWriter:
+    """The object of one holder, which only this holder writes. For one thread."""
+
+    feed: Feed
+    key: str
+    _tag: str | None = None
+
+    def write(
+        self, ordinals: Ordinals, *, repeats: int = 0, counts: Mapping[str, int] | None = None,
+        minutes: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Say what was seen up to now, in place of what was said before. Raises BlackboardError."""
+        part = Part(ordinals=packed(ordinals), repeats=repeats, counts=dict(counts or {}), minutes=dict(minutes or {}))
+        data = msgspec.json.encode(part)
+        board = self.feed.blackboard
+        if self._tag is None:
+            try:
+                self._tag = board.create(self.key, data).tag
+                return
+            except AlreadyExistsError:
+                self._tag = board.read(self.key).entry.tag
+        try:
+            self._tag = board.replace(self.key, data, tag=self._tag).tag
+        except ConflictError:
+            # The answer to a write before was lost, or the delivery has ended, and its parts are gone.
+            self._tag = None
+            raise
+
+    def read(self) -> Part | None:
+        """What this holder said before, in an earlier life."""
+        try:
+            found = self.feed.blackboard.read(self.key)
+        except NotFoundError:
+            return None
+        self._tag = found.entry.tag
+        return msgspec.json.decode(found.data, type=Part)
+
+
+def next_edition(before: Sequence[Edition], now: datetime) -> int:
+    """The number of a new edition: above all before, and the second in which it begins."""
+    return max((before[-1].number + 1 if before else 0), int(now.timestamp()))
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+Clock = Callable[[], datetime]
