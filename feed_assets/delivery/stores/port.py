@@ -41,7 +41,7 @@ class Store(AbstractContextManager["Store"], Protocol):
         ...
 
     def claim(self, space: str, owner: str) -> None:
-        """Make `owner` the only one who writes into the space: versions of two do not compare. Raises SpaceTakenError."""
+        """Make `owner` the only writer of the space: versions of two do not compare. Raises SpaceTakenError."""
         ...
 
     def apply(self, space: str, changes: Sequence[Change]) -> Sequence[Outcome]:
