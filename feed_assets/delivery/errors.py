@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from feed_assets.errors import BAD_ARGUMENT, FeedAssetsError
 
 
@@ -33,6 +35,14 @@ class StoreUnusableError(DeliveryError):
 
 class SpaceTakenError(StoreUnusableError):
     """The space of a store belongs to another destination."""
+
+    @classmethod
+    def of(cls, store: str, space: str, owner: str) -> Self:
+        """The error about a space that `owner` has."""
+        return cls(
+            f"{store}: the space {space!r} belongs to {owner!r}, and versions of two destinations do not compare: "
+            "choose another space."
+        )
 
 
 class AbandonedError(DeliveryError):
