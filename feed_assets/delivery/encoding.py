@@ -86,21 +86,24 @@ class Encoder:
         return _encode({name: whole[name] for name in self.columns if name in self.key or name in self.shard_key})
 
 
+def key_text(values: Sequence[Any]) -> str:
+    """The key of a row with these values, as JSON has them; "" if one of them is NULL."""
+    if None in values:
+        return ""
+    if len(values) > 1:
+        return _encode(list(values)).decode()
+    (value,) = values
+    return value if type(value) is str else _encode(value).decode()
+
+
 def _keys(columns: Sequence[list[Any]], place: str, names: Sequence[str]) -> list[str]:
     """A text for each row: of one column its text, of several a JSON array. Raises BadRowsError."""
-    if len(columns) == 1:
-        found = ["" if each is None else each if type(each) is str else _text(each) for each in columns[0]]
-    else:
-        found = [_encode(list(row)).decode() if None not in row else "" for row in zip(*columns, strict=True)]
+    found = [key_text(row) for row in zip(*columns, strict=True)]
     for number, key in enumerate(found):
         if not 0 < len(key) <= LONGEST_KEY:
             what = f"is longer than {LONGEST_KEY} characters" if key else "is NULL or empty"
             raise BadRowsError(f"The key ({', '.join(names)}) of row {number} of {place} {what}. Nothing was sent.")
     return found
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _encode(value).decode().strip('"')
 
 
 def _values(column: Any, place: str, name: str) -> list[Any]:

@@ -1,7 +1,8 @@
 """The ledger of a destination: which editions have begun and ended, in the control area of its feed.
 
-Here: the objects `deliveries/<destination>/{begun,ended,acks,received,settled}/<partition>/<edition>`, and the rule that
-an edition begins once and ends once: both are created only if absent. Not here: what is sent (`staging`), and sending.
+Here: the objects `deliveries/<destination>/{begun,ended,acks,received,settled}/<partition>/<edition>`, and the rule
+that an edition begins once and ends once: both are created only if absent. Not here: what is sent
+(`staging`), and sending.
 
 An edition is a number that grows: max(the one before + 1, the second in which it began). So it is above all earlier
 ones even if the ledger was lost.
@@ -28,7 +29,6 @@ from feed_assets.file_feed.names import check_label, check_partition
 
 FORMAT: Final = 1
 AREA: Final = "deliveries"
-HOPS: Final = ("acks", "received", "settled")
 _DIGITS: Final = 12
 
 Found = TypeVar("Found")
@@ -175,9 +175,9 @@ class Ledger:
         """A new place for the files of an edition that will perhaps begin."""
         return f"{self._prefix('staged', partition)}{uuid4().hex}/"
 
-    def holder(self, hop: Hop, begun: Begun, name: str) -> PartWriter:
+    def holder(self, hop: Hop, partition: str | None, edition: int, name: str) -> PartWriter:
         """Writes what one holder sees of an edition at a hop."""
-        return PartWriter(self.feed, f"{self._key(hop, begun.partition, begun.edition)}/{check_label(name, 'holder')}")
+        return PartWriter(self.feed, f"{self._key(hop, partition, edition)}/{check_label(name, 'holder')}")
 
     def parts(self, hop: Hop, begun: Begun) -> dict[str, Part]:
         """What each holder saw of an edition at a hop: a listing, and a GET each. Raises LedgerError."""
@@ -188,11 +188,11 @@ class Ledger:
                 found[entry.key.removeprefix(prefix)] = part
         return found
 
-    def drop(self, begun: Begun) -> None:
-        """Delete the staged files and the parts of an edition that is not needed any more."""
+    def drop(self, begun: Begun, hops: Sequence[Hop] = ("acks",)) -> None:
+        """Delete the staged files of an edition that nobody sends any more, and what was seen of it at these hops."""
         board = self.feed.blackboard
         keys = [each.key for each in begun.files]
-        for hop in HOPS:
+        for hop in hops:
             prefix = f"{self._key(hop, begun.partition, begun.edition)}/"
             keys += [entry.key for entry in list_all(board, prefix)]
         board.delete(*keys)
@@ -232,7 +232,7 @@ class Ledger:
             if found is None:
                 raise LedgerError(f"{self.feed.blackboard.uri(key)} is gone. Run the command again.")
             _known[known] = found
-        return found  # type: ignore[no-any-return] # the area says which form it has
+        return found
 
     def _read(self, key: str, form: type[Found]) -> Found | None:
         try:
@@ -241,8 +241,8 @@ class Ledger:
             return None
         except msgspec.DecodeError as error:
             raise LedgerError(
-                f"{self.feed.blackboard.uri(key)} is damaged ({error}). Restore it, or delete it: then the next delivery "
-                "sends the whole partition again."
+                f"{self.feed.blackboard.uri(key)} is damaged ({error}). Restore it, or delete it: then the next "
+                "delivery sends the whole partition again."
             ) from None
         if getattr(found, "format", FORMAT) != FORMAT:
             raise LedgerError(f"{self.feed.blackboard.uri(key)} was written by a newer program. Update feed_assets.")
@@ -268,9 +268,10 @@ class PartWriter:
         if self._tag is None:
             try:
                 self._tag = board.create(self.key, data).tag
-                return
             except AlreadyExistsError:
                 self._tag = board.read(self.key).entry.tag
+            else:
+                return
         try:
             self._tag = board.replace(self.key, data, tag=self._tag).tag
         except ConflictError:

@@ -1,0 +1,357 @@
+"""Delivering a partition: beginning an edition, resuming an open one, and ending it.
+
+Here: which update is sent, against which base, and what is written when. Not here: the objects of the ledger
+(`ledger`), what is staged (`staging`), and how rows are sent (`sending`).
+
+Beginning: resolve, pin, read the ledger, stage, create the edition only if absent, look again at ledger and feed. Two
+runners of one edition do no harm. Two editions at once would: each leaves out rows that the other has changed. So who
+finds another new edition after creating its own abandons its own, and who finds two open ones abandons both. The next
+edition sends all rows, and deletes what any of them may have sent. An update is pinned until a later edition has been
+delivered, because that one is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+from feed_assets.delivery import encoding
+from feed_assets.delivery.client.facade import Client, Counts, Settings
+from feed_assets.delivery.destination import Destination
+from feed_assets.delivery.encoding import Encoder
+from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError
+from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
+from feed_assets.delivery.ordinals import Ordinals, everything
+from feed_assets.delivery.sending import Attempt, staged_rows
+from feed_assets.delivery.staging import Comparison, Staged, stage
+from feed_assets.delivery.streams.address import open_stream
+from feed_assets.delivery.streams.port import Limits, Stream
+from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
+from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, updates_from
+
+FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
+LOCAL_STREAMS: Final = "streams"
+"""The folder, beside the state database, with the streams that are files."""
+
+Due = Literal["delivered", "open", "behind", "new", "to be removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A partition at a destination: the update in force, the last edition, and how that one ended; each may be None."""
+
+    partition: str | None
+    in_force: str | None
+    begun: Begun | None
+    ended: Ended | None
+
+    @property
+    def state(self) -> Due:
+        """Whether there is something to deliver. `open`: an edition has begun and not ended."""
+        if self.begun is None:
+            return "new"
+        if self.ended is None:
+            return "open"
+        if self.ended.outcome == "delivered" and self.begun.update == self.in_force:
+            return "delivered"
+        return "behind" if self.in_force else "to be removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery and how it ended. `is_new` if this call has sent it; `counts` are those of this call's sender."""
+
+    begun: Begun
+    ended: Ended
+    is_new: bool
+    counts: Counts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverer:
+    """Delivers partitions of one feed to one destination. Local streams are files of `folder`."""
+
+    feed: Feed
+    to: Destination
+    folder: Path
+    now: Clock = utc_now
+    code: str = ""
+    said: Callable[[str], object] = lambda _: None
+    """Gets a sentence when something else than usual happens."""
+    told: Callable[[int, int], object] = lambda _done, _all: None
+    """Gets the acknowledged rows and all rows while a delivery is sent."""
+    ledger: Ledger = field(init=False)
+    encoder: Encoder = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.feed.location != self.to.feed:
+            raise DestinationError(f"{self.to.name} is for {self.to.feed}, and not for {self.feed.location}.")
+        object.__setattr__(self, "ledger", Ledger(self.feed, self.to.name))
+        object.__setattr__(self, "encoder", Encoder(self.to.columns, self.to.key, self.to.shard_columns))
+
+    def deliver(self, partition: str | None, *, again: bool = False, without_base: bool = False) -> Delivery | None:
+        """Deliver the update in force of a partition, or resume its open edition; None: nothing to do.
+
+        `again` sends all rows of an update that was delivered already, `without_base` although the update before is
+        gone: then vanished keys stay. Raises DeliveryError; nothing was sent if it is a BadRowsError or
+        DestinationError.
+        """
+        for _ in range(ATTEMPTS):
+            editions = self.ledger.of(partition)
+            update = latest(self.feed, partition, now=self.now())
+            begun = self._open(editions, update)
+            if begun is not None:
+                return self._send(begun)
+            editions = self.ledger.of(partition)
+            if not again and self._is_delivered(editions, update):
+                return None
+            begun = self._begin(partition, update, editions, everything_again=again, without_base=without_base)
+            if begun is not None:
+                return self._send(begun)
+        raise UpdateChangedError(
+            f"{self.feed.title(partition)} changed during each of {ATTEMPTS} beginnings. Nothing was sent: try again."
+        )
+
+    def abandon(self, begun: Begun, reason: str) -> Ended:
+        """End an edition without sending the rest. What was sent stays; the next edition takes its place."""
+        return self.ledger.end(begun, Ended(outcome="abandoned", at=self.now(), reason=reason))
+
+    def resume(self, begun: Begun) -> Delivery:
+        """Send the rest of an open edition, whatever is in force now."""
+        return self._send(begun)
+
+    def _is_delivered(self, editions: Sequence[Edition], update: Update | None) -> bool:
+        if not editions:
+            return update is None
+        begun, ended = self.ledger.began(editions[-1]), self.ledger.ended(editions[-1])
+        return ended.outcome == "delivered" and begun.update == (update.name if update else None)
+
+    def _open(self, editions: Sequence[Edition], update: Update | None) -> Begun | None:
+        """The open edition that is to be resumed; others are abandoned."""
+        found = [self.ledger.began(each) for each in editions if not each.has_ended]
+        reasons = [self._outdated(each, update) or ("another one was open" if len(found) > 1 else "") for each in found]
+        for begun, reason in zip(found, reasons, strict=True):
+            if reason:
+                self.abandon(begun, reason)
+        return found[0] if reasons == [""] else None
+
+    def _outdated(self, begun: Begun, update: Update | None) -> str:
+        """Why an open edition is not resumed; "" if it is."""
+        in_force = update.name if update else None
+        if begun.update == in_force:
+            return ""
+        if begun.update is not None and not self._is_valid(begun):
+            return f"{begun.update} is not valid any more"
+        over = self.now() - begun.at
+        if begun.update is None or over > timedelta(seconds=self.to.resume_within):
+            return f"{in_force} is in force, and this edition was open for {int(over.total_seconds())} s"
+        return ""
+
+    def _is_valid(self, begun: Begun) -> bool:
+        name = begun.update or ""
+        found = updates_from(self.feed, begun.partition, start=name, newest=name)
+        return name in found and is_valid(self.feed, found[name])
+
+    def _begin(
+        self,
+        partition: str | None,
+        update: Update | None,
+        editions: Sequence[Edition],
+        *,
+        everything_again: bool,
+        without_base: bool,
+    ) -> Begun | None:
+        """Begin an edition; None if the ledger or the feed changed meanwhile."""
+        if update is None and not self.feed.blackboard.page(self.feed.root).entries:
+            raise DeliveryError(
+                f"{self.feed.uri} is empty: its disk is not mounted, or the feed was deleted. Nothing was sent; keys "
+                "that were delivered stay."
+            )
+        before = [(self.ledger.began(each), self.ledger.ended(each)) for each in editions[self._base_of(editions) :]]
+        if before:
+            self._require_same(before[-1][0])
+        number = next_edition(editions, self.now())
+        try:
+            held = (
+                pin(self.feed, partition, update.name, until=FOR_EVER, holder=self._holder(number)) if update else None
+            )
+        except NoValidUpdateError:
+            return None
+        is_all = everything_again or self._sends_all(before)
+        bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
+        updates = [each for each in map(self._base_update(partition), bases) if each is not None]
+        comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
+        with self.open_stream() as stream:
+            limits = stream.limits()
+        staged = self._staged(comparison, limits, partition)
+        begun = Begun(
+            destination=self.to.name,
+            partition=partition,
+            edition=number,
+            update=update.name if update else None,
+            at=self.now(),
+            bases=bases,
+            mode="all" if is_all else "changes",
+            base_lost=without_base,
+            rules=self._rules(),
+            files=staged.files,
+            puts=staged.puts,
+            deletes=staged.deletes,
+            code=self.code,
+        )
+        if not self.ledger.begin(begun):
+            self.feed.blackboard.delete(*(each.key for each in staged.files))
+            if held:
+                unpin(self.feed, held)
+            return None
+        if {each.number for each in self.ledger.of(partition)} != {*(each.number for each in editions), number}:
+            self.abandon(begun, "another edition began at the same time")
+            return None
+        if not (is_latest(update) if update else latest(self.feed, partition, now=self.now()) is None):
+            self.abandon(begun, "another update came into force while it began")
+            return None
+        return begun
+
+    def _base_of(self, editions: Sequence[Edition]) -> int:
+        """The place of the last delivered edition; 0 if none was."""
+        for place in range(len(editions) - 1, -1, -1):
+            if editions[place].has_ended and self.ledger.ended(editions[place]).outcome == "delivered":
+                return place
+        return 0
+
+    def _sends_all(self, before: Sequence[tuple[Begun, Ended]]) -> bool:
+        """Whether rows equal to the base are sent, too: the stream may have others since, or other rules wrote them."""
+        return (
+            self.to.mode == "all"
+            or len(before) != 1
+            or before[0][1].outcome != "delivered"
+            or before[0][0].rules != self._rules()
+        )
+
+    def _base_update(self, partition: str | None) -> Callable[[Base], Update | None]:
+        """Finds the update of a base. Raises DeliveryError if it is gone."""
+
+        def find(base: Base) -> Update | None:
+            if base.update is None:
+                return None
+            found = updates_from(self.feed, partition, start=base.update, newest=base.update).get(base.update)
+            if found is None or not found.files:
+                raise DeliveryError(
+                    f"{self.feed.title(partition)} has lost {base.update}, which edition {base.edition} of "
+                    f"{self.to.name} has sent, so nobody knows which keys have vanished. Nothing was sent. "
+                    "`feed-assets deliver replay --without-base` sends all rows of the update in force; vanished keys "
+                    "stay in the store."
+                )
+            return found.update(self.feed, partition)
+
+        return find
+
+    def _staged(self, comparison: Comparison, limits: Limits, partition: str | None) -> Staged:
+        return stage(comparison, self.encoder, limits, self.feed.blackboard, self.ledger.staging_prefix(partition))
+
+    def _send(self, begun: Begun) -> Delivery:
+        """Send the rows that are not acknowledged yet, and end the edition."""
+        seen = self.acked(begun)
+        counts = None
+        if len(seen) < begun.rows:
+            with self.open_stream() as stream:
+                client = Client(stream, self.client_settings())
+                writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
+                attempt = Attempt(self.ledger, begun, client, writer, seen)
+                counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
+            seen = self.acked(begun)
+        if len(missing := everything(begun.rows) - seen):
+            raise NotDeliveredError(
+                f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
+                "acknowledged. The edition stays open: run the command again."
+            )
+        ended = self.ledger.end(begun, self._ended(begun, seen, counts))
+        if ended.outcome == "abandoned":
+            raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
+        self._release(begun)
+        return Delivery(begun, ended, is_new=True, counts=counts)
+
+    def acked(self, begun: Begun) -> Ordinals:
+        """The rows that the stream has acknowledged to any sender."""
+        parts = self.ledger.parts("acks", begun).values()
+        return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
+
+    def _ended(self, begun: Begun, seen: Ordinals, counts: Counts | None) -> Ended:
+        parts = self.ledger.parts("acks", begun).values()
+        repeats = sum(len(each.set()) for each in parts) - len(seen)
+        return Ended(
+            outcome="delivered",
+            at=self.now(),
+            acked=len(seen),
+            repeats=repeats,
+            ambiguous=counts.ambiguous if counts else 0,
+            throttled=counts.throttled if counts else 0,
+            by_second=tuple(counts.acked_by_second) if counts else (),
+        )
+
+    def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
+        for batch in rows:
+            yield batch
+            self.told(batch[-1][0] + 1, begun.rows)
+
+    def _release(self, begun: Begun) -> None:
+        """Let go of what only this edition needed of those before."""
+        since = begun.bases[0].edition if begun.bases else 0
+        for each in self.ledger.of(begun.partition):
+            if since <= each.number < begun.edition:
+                self.ledger.drop(self.ledger.began(each))
+        prefix = f"delivery.{self.to.name}."
+        for held in all_pins(self.feed, begun.partition):
+            number = held.holder.removeprefix(prefix)
+            if held.holder.startswith(prefix) and number.isdecimal() and int(number) < begun.edition:
+                unpin(self.feed, Pin(held.partition, held.update, held.until, held.holder))
+
+    def _require_same(self, before: Begun) -> None:
+        """Raise DestinationError if the destination is another one than the ledger's under the same name."""
+        there, here = before.rules, self._rules()
+        for name in ("key", "stream", "store", "values"):
+            if there[name] != here[name]:
+                raise DestinationError(
+                    f"{self.to.name} has the {name} {here[name]!r}, and its deliveries up to now had {there[name]!r}. "
+                    "Versions of both would not compare: choose a new name for the destination."
+                )
+
+    def _rules(self) -> dict[str, Any]:
+        to = self.to
+        return {
+            "columns": list(to.columns),
+            "key": list(to.key),
+            "shard_key": list(to.shard_columns),
+            "stream": to.stream.partition("?")[0],
+            "store": to.store,
+            "values": to.values,
+            "encoding": encoding.FORMAT,
+        }
+
+    def _holder(self, number: int) -> str:
+        return f"delivery.{self.to.name}.{number}"
+
+    def open_stream(self) -> Stream:
+        """The destination's stream."""
+        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
+
+    def client_settings(self) -> Settings:
+        """How its client sends."""
+        return Settings(
+            queue_bytes=self.to.queue_bytes,
+            give_up_after=self.to.give_up_after,
+            records_a_second=self.to.records_a_second,
+            bytes_a_second=self.to.bytes_a_second,
+        )
+
+
+def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:
+    """Deliver the update in force of the partition of `update`; None if that was done already. See `Deliverer`."""
+    return Deliverer(update.feed, to, folder, now).deliver(update.partition)
