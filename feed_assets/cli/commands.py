@@ -51,6 +51,7 @@ OF_EVERY_PROJECT: Final[Mapping[str, LazyCommand]] = {
     "state": _ours("state_command", "Check and restore what is known of slots, from its copy on storage.", "state"),
     "serve": _ours("serve", "A page on what is complete and what waits, and its API."),
     "workflow": _ours("workflow_command", "Work that never ends: masters, workers, tasks.", "workflow"),
+    "deliver": _ours("deliver_command", "Updates to a stream of Kinesis, and on to a key-value store.", "deliver"),
     "explain": _ours("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
     "late": _ours("late", "What came late: days by source, growth, decision, last re-run."),
     "feeds": _ours("feeds", "Every feed below a base: partitions, latest update, state."),

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 from uuid import uuid4
 
 from feed_assets.delivery import encoding
-from feed_assets.delivery.client.facade import Client, Counts, Settings
+from feed_assets.delivery.client.facade import Client
+from feed_assets.delivery.client.settings import ClientSettings, Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
 from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError
@@ -40,29 +41,6 @@ FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
 LOCAL_STREAMS: Final = "streams"
 """The folder, beside the state database, with the streams that are files."""
 
-Due = Literal["delivered", "open", "behind", "new", "to be removed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A partition at a destination: the update in force, the last edition, and how that one ended; each may be None."""
-
-    partition: str | None
-    in_force: str | None
-    begun: Begun | None
-    ended: Ended | None
-
-    @property
-    def state(self) -> Due:
-        """Whether there is something to deliver. `open`: an edition has begun and not ended."""
-        if self.begun is None:
-            return "new"
-        if self.ended is None:
-            return "open"
-        if self.ended.outcome == "delivered" and self.begun.update == self.in_force:
-            return "delivered"
-        return "behind" if self.in_force else "to be removed"
-
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -71,7 +49,7 @@ class Delivery:
     begun: Begun
     ended: Ended
     is_new: bool
-    counts: Counts | None = None
+    counts: Counters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +261,7 @@ class Deliverer:
         parts = self.ledger.parts("acks", begun).values()
         return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
 
-    def _ended(self, begun: Begun, seen: Ordinals, counts: Counts | None) -> Ended:
+    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None) -> Ended:
         parts = self.ledger.parts("acks", begun).values()
         repeats = sum(len(each.set()) for each in parts) - len(seen)
         return Ended(
@@ -293,7 +271,8 @@ class Deliverer:
             repeats=repeats,
             ambiguous=counts.ambiguous if counts else 0,
             throttled=counts.throttled if counts else 0,
-            by_second=tuple(counts.acked_by_second) if counts else (),
+            series=counts.series if counts else (),
+            series_seconds=counts.series_seconds if counts else 1,
         )
 
     def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
@@ -340,16 +319,11 @@ class Deliverer:
 
     def open_stream(self) -> Stream:
         """The destination's stream."""
-        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
+        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS, self.to.limits)
 
-    def client_settings(self) -> Settings:
+    def client_settings(self) -> ClientSettings:
         """How its client sends."""
-        return Settings(
-            queue_bytes=self.to.queue_bytes,
-            give_up_after=self.to.give_up_after,
-            records_a_second=self.to.records_a_second,
-            bytes_a_second=self.to.bytes_a_second,
-        )
+        return ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from feed_assets.delivery.errors import DestinationError
-from feed_assets.delivery.stores.address import require_store
+from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
+from feed_assets.delivery.streams.port import Limits
 from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.names import check_label
 from feed_assets.sources.field_problems import field_message
@@ -99,7 +100,7 @@ class Destination(BaseModel):
     @classmethod
     def _is_store(cls, value: str | None) -> str | None:
         if value is not None:
-            _told(lambda: require_store(value))
+            _told(lambda: store_kind(value))
         return value
 
     @field_validator("columns", "key", "shard_key")
@@ -124,6 +125,11 @@ class Destination(BaseModel):
         if self.store is None and self.settled_by == "consumer":
             raise ValueError(f"settled_by {_NO_STORE}")
         return self
+
+    @property
+    def limits(self) -> Limits:
+        """What a shard of the stream takes in a second. The stream itself says how large a record may be."""
+        return Limits(records_a_second=self.records_a_second, bytes_a_second=self.bytes_a_second)
 
     @property
     def shard_columns(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The ledger of a destination: which editions have begun and ended, in the control area of its feed.
 
-Here: the objects `deliveries/<destination>/{begun,ended,acks,received,settled}/<partition>/<edition>`, and the rule
+Here: the objects `deliveries/<destination>/{begun,ended,acks,...}/<partition>/<edition>`, and the rule
 that an edition begins once and ends once: both are created only if absent. Not here: what is sent
 (`staging`), and sending.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
@@ -92,9 +93,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 0
     ambiguous: int = 0
     throttled: int = 0
-    seconds: float = 0.0
-    by_second: tuple[int, ...] = ()
-    """Rows acknowledged in each second of the last sender."""
+    series: tuple[int, ...] = ()
+    """Rows that the last sender got acknowledged in each period of `series_seconds`."""
+    series_seconds: int = 1
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +172,13 @@ class Ledger:
         except LedgerError:
             return False
 
+    def first_seen(self, now: datetime) -> datetime:
+        """When the destination was first seen, which is now if it never was."""
+        key = f"{self.feed.control(AREA)}{self.destination}/since"
+        with suppress(AlreadyExistsError):
+            self.feed.blackboard.create(key, msgspec.json.encode(now))
+        return msgspec.json.decode(self.feed.blackboard.read(key).data, type=datetime)
+
     def staging_prefix(self, partition: str | None) -> str:
         """A new place for the files of an edition that will perhaps begin."""
         return f"{self._prefix('staged', partition)}{uuid4().hex}/"
@@ -187,6 +195,17 @@ class Ledger:
             if (part := self._read(entry.key, Part)) is not None:
                 found[entry.key.removeprefix(prefix)] = part
         return found
+
+    def summarize(self, begun: Begun, summary: Mapping[str, Any]) -> None:
+        """Keep what a settled edition came to, for good. The first summary stays."""
+        with suppress(AlreadyExistsError):
+            self.feed.blackboard.create(
+                self._key("summaries", begun.partition, begun.edition), msgspec.json.encode(summary)
+            )
+
+    def settled_summary(self, edition: Edition) -> dict[str, Any] | None:
+        """What an edition came to, if it has settled, and somebody has summarized it."""
+        return self._read(self._key("summaries", edition.partition, edition.number), dict)
 
     def drop(self, begun: Begun, hops: Sequence[Hop] = ("acks",)) -> None:
         """Delete the staged files of an edition that nobody sends any more, and what was seen of it at these hops."""

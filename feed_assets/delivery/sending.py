@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.delivery.client.facade import Client, Counts
+from feed_assets.delivery.client.facade import Client
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.errors import AbandonedError
 from feed_assets.delivery.ledger import Begun, Ledger, PartWriter
 from feed_assets.delivery.ordinals import Ordinals
@@ -39,7 +40,7 @@ class Attempt:
     def __post_init__(self) -> None:
         self._last = self.clock()
 
-    def send(self, rows: Iterator[Sequence[tuple[int, str, str, bytes]]]) -> Counts:
+    def send(self, rows: Iterator[Sequence[tuple[int, str, str, bytes]]]) -> Counters:
         """Send batches of (ordinal, operation, shard key, body) and wait until each row is acknowledged.
 
         Raises DeliveryError, of which AbandonedError if somebody has abandoned the edition. What was acknowledged is
@@ -59,7 +60,7 @@ class Attempt:
             self.client.close()
         finally:
             self._write_down()
-        return self.client.counts()
+        return self.client.counters()
 
     def _beat(self) -> None:
         """Write down what was acknowledged, and look whether the edition goes on, when it is time."""

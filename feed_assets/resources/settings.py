@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import dagster as dg
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from feed_assets.blackboard.location import UnknownLocationError, check_location, local_directory, open_blackboard
 from feed_assets.blackboard.port import BlackboardError
@@ -44,6 +44,11 @@ DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
 DEFAULT_DATASETS = "datasets"
+DEFAULT_DELIVERIES = "deliveries"
+_DIRECTORIES = {
+    "datasets_directory": ("FEED_ASSETS_DATASETS", "dataset"),
+    "deliveries_directory": ("FEED_ASSETS_DELIVERIES", "destination"),
+}
 """Beside the directory of sources."""
 DEFAULT_FIRST_DAY = date(2020, 1, 1)
 LONGEST: Final = 10**9
@@ -92,6 +97,11 @@ class DataSettings(Section):
 
     Default: `datasets`, beside that of the sources; it need not exist.
     """
+    deliveries_directory: Path | None = Field(None, validation_alias="FEED_ASSETS_DELIVERIES")
+    """The directory of the YAML of [destinations](delivery.md).
+
+    Default: `deliveries`, beside that of the sources; it need not exist.
+    """
     first_day: _Day | None = Field(
         None, validation_alias="FEED_ASSETS_FIRST_DAY", description="the first day of data, such as 2019-11-24"
     )
@@ -123,13 +133,14 @@ class DataSettings(Section):
     Start `feed-assets workflow serve` and `feed-assets workflow work`, too.
     """
 
-    @field_validator("datasets_directory")
+    @field_validator("datasets_directory", "deliveries_directory")
     @classmethod
-    def _is_there(cls, directory: Path | None) -> Path | None:
+    def _is_there(cls, directory: Path | None, info: ValidationInfo) -> Path | None:
         if directory is not None and not directory.is_dir():
+            variable, what = _DIRECTORIES[str(info.field_name)]
             raise SettingsError(
-                f"FEED_ASSETS_DATASETS is {str(directory)!r}, which is no directory: put one YAML file for each "
-                "dataset into one, or unset it."
+                f"{variable} is {str(directory)!r}, which is no directory: put one YAML file for each {what} into one, "
+                "or unset it."
             )
         return directory
 
@@ -206,7 +217,8 @@ class Settings:
     table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
     is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
     If `gate`, the assets of the worked example have a trigger; if `continuous`, a workflow computes them. A
-    `datasets_directory` need not exist.
+    `datasets_directory` and a `deliveries_directory` need not exist. What belongs to this machine, such as streams in
+    files, lies in the folder `local_state`.
     A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
@@ -230,6 +242,8 @@ class Settings:
     mail_to: tuple[str, ...] = ()
     poll_table: str = ""
     datasets_directory: Path = Path(DEFAULT_DATASETS)
+    deliveries_directory: Path = Path(DEFAULT_DELIVERIES)
+    local_state: Path = Path(STATE_FILE).parent
 
     @classmethod
     def from_environment(
@@ -257,6 +271,8 @@ class Settings:
             as_of=_as_of(data.as_of, data.base),
             sources_directory=sources,
             datasets_directory=data.datasets_directory or sources.parent / DEFAULT_DATASETS,
+            deliveries_directory=data.deliveries_directory or sources.parent / DEFAULT_DELIVERIES,
+            local_state=_local_state(data.base, environment.get("DAGSTER_HOME")),
             catalog=check_catalog(catalog, data.base) if catalog else "",
             hourly=data.hourly,
             gate=data.gate,
@@ -285,14 +301,19 @@ class Settings:
         return SparkResource.on(self.spark_master, self.base)
 
 
+def _local_state(base: str, dagster_home: str | None) -> Path:
+    """The folder for what is kept on this machine: in a local base, or for a bucket in the Dagster home."""
+    return (local_directory(base) or Path(dagster_home or DEFAULT_HOME)) / Path(STATE_FILE).parent
+
+
 def _state(text: str, base: str, dagster_home: str | None) -> str:
     """The URL of the state database: by default a file in a local base, which all Dagster homes share.
 
     For a bucket, the file is in the Dagster home.
     """
-    folder = local_directory(base) or Path(dagster_home or DEFAULT_HOME)
+    folder = _local_state(base, dagster_home)
     try:
-        url = state_url(text or sqlite_url(folder / STATE_FILE))
+        url = state_url(text or sqlite_url(folder / Path(STATE_FILE).name))
     except UnicodeEncodeError:
         raise SettingsError(
             f"The state database cannot be in {str(folder)!r}, which is not UTF-8: rename it, or set {STATE}."

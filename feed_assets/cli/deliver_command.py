@@ -1,0 +1,327 @@
+"""`feed-assets deliver ...`: updates of feeds to streams, and from there into stores.
+
+Here: the commands. Not here: delivering, consuming and the audit (`feed_assets.delivery`).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from feed_assets.cli.clock import now
+from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.output import (
+    complain,
+    json_option,
+    print_fields,
+    print_json,
+    print_table,
+    print_text,
+    progress,
+    say,
+)
+from feed_assets.errors import FAILED, FeedAssetsError
+from feed_assets.file_feed.wording import counted
+
+if TYPE_CHECKING:
+    from feed_assets.delivery.audit import Account
+    from feed_assets.delivery.delivering import Deliverer, Delivery
+    from feed_assets.delivery.destination import Destination
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _name(command: _Command) -> _Command:
+    return click.argument("name", metavar="DESTINATION")(command)
+
+
+def _partition(command: _Command) -> _Command:
+    return click.option("--partition", "-p", metavar="PARTITION", help="Only this partition.")(command)
+
+
+@click.group()
+def deliver() -> None:
+    """Deliver updates of feeds to a stream of Kinesis, and from there into a key-value store; not a row is lost."""
+
+
+@deliver.command()
+@_name
+@_partition
+@json_option
+def run(name: str, partition: str | None, *, as_json: bool) -> None:
+    """Deliver each partition whose update in force was not delivered, and resume what is open; the oldest first.
+
+    If a partition fails, the others go on, and the exit code is 1.
+    """
+    deliverer = _deliverer(name)
+    results = []
+    for each in _due(deliverer, partition):
+        try:
+            results.append(_delivered(deliverer, each))
+        except FeedAssetsError as error:
+            complain(f"Error: {name} {each or ''}: {error}")
+            results.append({"partition": each, "state": "failed", "reason": str(error)})
+    if as_json:
+        print_json(results)
+    elif not results:
+        print_text(f"Nothing to deliver to {name}.")
+    if any(each["state"] == "failed" for each in results):
+        raise SystemExit(FAILED)
+
+
+@deliver.command("ls")
+@click.argument("name", metavar="[DESTINATION]", required=False)
+@json_option
+def list_command(name: str | None, *, as_json: bool) -> None:
+    """List the destinations, or the partitions of one: what is in force, what was delivered, and what is due."""
+    installation = load_installation()
+    if name is None:
+        rows: list[dict[str, Any]] = [
+            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.store or ""}
+            for each in _destinations(installation)
+        ]
+        return print_json(rows) if as_json else _table(rows, "There is no destination: write deliveries/NAME.yaml.")
+    from feed_assets.delivery.standings import standings  # noqa: PLC0415 - loads pyarrow
+
+    rows = [
+        {
+            "partition": each.partition or "",
+            "state": each.state,
+            "in force": each.in_force or "",
+            "edition": each.begun.edition if each.begun else None,
+            "rows": each.begun.rows if each.begun else None,
+        }
+        for each in standings(_deliverer(name, installation), now=now())
+    ]
+    return print_json(rows) if as_json else _table(rows, f"{name}: the feed has no valid update.")
+
+
+@deliver.command()
+@_name
+@_partition
+@json_option
+def audit(name: str, partition: str | None, *, as_json: bool) -> None:
+    """Count the rows of the last delivery of each partition at every hop, and name the first hop that lacks one.
+
+    The exit code is 1 if a row is missing at a hop that is over.
+    """
+    from feed_assets.delivery.audit import account, summarize  # noqa: PLC0415 - loads pyarrow
+
+    deliverer = _deliverer(name)
+    found = [
+        account(deliverer.ledger, deliverer.to, editions[-1], now=now())
+        for _, editions in sorted(deliverer.ledger.editions(partition).items(), key=lambda each: each[0] or "")
+    ]
+    for each in found:
+        summarize(deliverer.ledger, each)
+    if as_json:
+        print_json([asdict(each) for each in found])
+    else:
+        _table(list(map(_audited, found)), f"Nothing was delivered to {name} yet.")
+        for each in found:
+            _print_losses(each)
+    if any(each.is_lost for each in found):
+        raise SystemExit(FAILED)
+
+
+@deliver.command()
+@_name
+@_partition
+@json_option
+def show(name: str, partition: str | None, *, as_json: bool) -> None:
+    """Show the editions of a partition: what began and ended when, with how many rows."""
+    deliverer = _deliverer(name)
+    rows = [
+        {
+            "edition": each.number,
+            "partition": each.partition or "",
+            "update": (begun := deliverer.ledger.began(each)).update or "nothing",
+            "mode": begun.mode,
+            "puts": begun.puts,
+            "deletes": begun.deletes,
+            "began": begun.at,
+            "ended": (ended := deliverer.ledger.ended(each)).outcome if each.has_ended else "open",
+            "reason": ended.reason if each.has_ended else "",
+        }
+        for editions in deliverer.ledger.editions(partition).values()
+        for each in editions
+    ]
+    return print_json(rows) if as_json else _table(rows, f"Nothing was delivered to {name} yet.")
+
+
+@deliver.command()
+@_name
+@click.option("--partition", "-p", metavar="PARTITION", help="The partition; leave it out if the feed has none.")
+@click.option("--without-base", is_flag=True, help="Also if the update before is gone; vanished keys stay then.")
+@json_option
+def replay(name: str, partition: str | None, *, without_base: bool, as_json: bool) -> None:
+    """Send all rows of the update in force again, as a new edition."""
+    result = _delivered(_deliverer(name), partition, again=True, without_base=without_base)
+    if as_json:
+        print_json(result)
+
+
+@deliver.command()
+@_name
+@click.option("--partition", "-p", metavar="PARTITION", help="The partition; leave it out if the feed has none.")
+@click.option("--reason", default="by hand", show_default=True, help="Why; `deliver show` says it.")
+def abandon(name: str, partition: str | None, reason: str) -> None:
+    """Give up the open edition of a partition: its senders end, and the next delivery takes its place."""
+    deliverer = _deliverer(name)
+    editions = [each for each in deliverer.ledger.of(partition) if not each.has_ended]
+    if not editions:
+        raise click.ClickException(f"No edition of {name} {partition or ''} is open.")
+    for each in editions:
+        ended = deliverer.abandon(deliverer.ledger.began(each), reason)
+        say(f"Edition {each.number}: {ended.outcome}.")
+
+
+@deliver.command()
+@_name
+@click.option("--until-idle", is_flag=True, help="End when nothing is left to read.")
+@json_option
+def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
+    """Bring the records of the destination's stream into its store, until SIGTERM or Ctrl-C.
+
+    Start as many as there are shards; each may be killed at any time, and what it did not write down is read again.
+    """
+    from feed_assets.delivery.consuming.starting import consumer_of  # noqa: PLC0415 - loads pyarrow
+    from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
+
+    installation = load_installation()
+    deliverer = _deliverer(name, installation)
+    over = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: over.set())
+    with consumer_of(deliverer, Store(installation.settings.state)) as consumer:
+        say(f"Consuming {deliverer.to.stream} into {deliverer.to.store or 'nothing'}. Ctrl-C ends it.")
+        settled = consumer.run(over, until_idle=until_idle)
+    if as_json:
+        print_json({"settled": settled})
+    else:
+        say(f"{counted(settled, 'record')} settled.")
+
+
+@deliver.command()
+@_name
+@click.argument("key", nargs=-1, required=True)
+@_partition
+@json_option
+def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: bool) -> None:
+    """Look up the value of a KEY in the destination's store; a value for each column of the key.
+
+    The exit code is 1 if there is none.
+    """
+    from feed_assets.delivery.lookups import lookup as look  # noqa: PLC0415 - loads the store
+
+    deliverer = _deliverer(name)
+    found = look(deliverer.to, deliverer.folder, key, partition)
+    if found is None:
+        complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
+        raise SystemExit(FAILED)
+    if as_json:
+        print_json(found)
+    else:
+        print_fields([*found["row"].items(), ("(version)", " ".join(map(str, found["version"])))])
+
+
+def _destinations(installation: Installation) -> Sequence[Destination]:
+    from feed_assets.delivery.destination import load_destinations  # noqa: PLC0415 - only if it is used
+
+    return load_destinations(installation.settings.deliveries_directory)
+
+
+def _deliverer(name: str, installation: Installation | None = None) -> Deliverer:
+    """Delivers to the destination of this name. Raises UsageError, DestinationError."""
+    from feed_assets.delivery.delivering import Deliverer  # noqa: PLC0415 - loads pyarrow
+    from feed_assets.file_feed.feed import Feed  # noqa: PLC0415 - only if it is used
+
+    installation = installation or load_installation()
+    known = {each.name: each for each in _destinations(installation)}
+    if name not in known:
+        there = f"there are {', '.join(known)}" if known else f"put {name}.yaml there"
+        raise click.UsageError(f"{name} is no destination of {installation.settings.deliveries_directory}; {there}.")
+    settings = installation.settings
+    to = known[name]
+    return Deliverer(Feed(installation.blackboard, to.feed), to, settings.local_state, now=now, said=say)
+
+
+def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:
+    from feed_assets.delivery.standings import standings  # noqa: PLC0415 - loads pyarrow
+
+    if partition is not None:
+        return [partition]
+    return [each.partition for each in standings(deliverer, now=now()) if each.is_due]
+
+
+def _delivered(
+    deliverer: Deliverer, partition: str | None, *, again: bool = False, without_base: bool = False
+) -> dict[str, Any]:
+    """Deliver a partition with a bar, and say what came of it."""
+    from dataclasses import replace  # noqa: PLC0415 - beside its only use
+
+    title = f"{deliverer.to.name} {partition or ''}".strip()
+    with progress(title, 100) as bar:
+        done = 0
+
+        def told(rows: int, all_: int) -> None:
+            nonlocal done
+            for _ in range(100 * rows // max(1, all_) - done):
+                bar()
+                done += 1
+
+        found = replace(deliverer, told=told).deliver(partition, again=again, without_base=without_base)
+    if found is None:
+        return {"partition": partition, "state": "unchanged"}
+    say(f"{title}: {_sentence(found)}")
+    begun, ended = found.begun, found.ended
+    return {
+        "partition": partition,
+        "state": "delivered",
+        "edition": begun.edition,
+        "update": begun.update,
+        "mode": begun.mode,
+        "puts": begun.puts,
+        "deletes": begun.deletes,
+        "acked": ended.acked,
+        "repeats": ended.repeats,
+        "ambiguous": ended.ambiguous,
+        "throttled": ended.throttled,
+    }
+
+
+def _sentence(found: Delivery) -> str:
+    begun, ended = found.begun, found.ended
+    what = f"{counted(begun.puts, 'put')}, {counted(begun.deletes, 'delete')} of {begun.update or 'nothing valid'}"
+    repeats = f", {counted(ended.repeats, 'repeat')}" if ended.repeats else ""
+    return f"edition {begun.edition}: {what}; {ended.acked:,} acknowledged{repeats}."
+
+
+def _audited(found: Account) -> dict[str, Any]:
+    return {
+        "partition": found.partition or "",
+        "edition": found.edition,
+        "state": found.state,
+        **{name: found.rows.get(name) for name in ("staged", "acked", "received", "settled")},
+        "superseded": found.superseded,
+        "repeats": sum(found.repeats.values()),
+    }
+
+
+def _print_losses(found: Account) -> None:
+    for loss in found.losses:
+        where = f", shards {', '.join(loss.shards)}" if loss.shards else ""
+        when = f", {loss.minutes[0]} to {loss.minutes[-1]}" if loss.minutes else ""
+        print_text(
+            f"{found.partition or ''} edition {found.edition}: {counted(loss.rows, 'row')} not {loss.hop}: block "
+            f"{loss.block}, rows {loss.first} to {loss.last} of {loss.file}{where}{when}."
+        )
+
+
+def _table(rows: Sequence[dict[str, Any]], otherwise: str) -> None:
+    print_table(list(rows[0]) if rows else (), [list(each.values()) for each in rows], empty=otherwise)
