@@ -19,6 +19,7 @@ from feed_assets.delivery.ledger import Begun, Ledger, PartWriter
 from feed_assets.delivery.ordinals import Ordinals
 from feed_assets.delivery.records import Prefix
 from feed_assets.delivery.staging import read_staged
+from feed_assets.delivery.streams.port import Record
 
 ACKS_SECONDS: Final = 30.0
 """How often a sender writes down what was acknowledged."""
@@ -49,13 +50,10 @@ class Attempt:
         prefix = Prefix.of(self.begun.destination, self.begun.partition or "", self.begun.edition)
         try:
             for batch in rows:
-                records = [
-                    (shard_key, prefix.record(ordinal, op, body), ordinal)
-                    for ordinal, op, shard_key, body in batch
-                    if ordinal not in self.seen
-                ]
+                left = [each for each in batch if each[0] not in self.seen]
+                records = [Record(key, prefix.record(ordinal, op, body)) for ordinal, op, key, body in left]
                 if records:
-                    self.client.put_many(records, self.acked.update)
+                    self.client.put_many(records, [each[0] for each in left], self.acked.update)
                 self._beat()
             self.client.close()
         finally:

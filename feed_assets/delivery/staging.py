@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -178,8 +178,7 @@ class _Tables:
 
 def _batches(database: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.RecordBatch]:
     """The rows of a query, some at a time."""
-    reader: Any = database.execute(query).to_arrow_reader(BATCH_ROWS)
-    yield from reader
+    yield from database.sql(query).to_arrow_reader(BATCH_ROWS)
 
 
 def _file(path: Path) -> str:
