@@ -137,14 +137,15 @@ class RedisStore:
     def claim(self, space: str, owner: str) -> None:
         """See `Store.claim`. Raises StoreUnusableError if the server evicts keys: it would lose versions, too."""
         with self._explained():
-            policy = self._client.info("memory").get("maxmemory_policy")
-            self._client.hsetnx(_OWNERS, space, owner)
-            found = _text(self._client.hget(_OWNERS, space))
+            policy = self._client.info("memory")["maxmemory_policy"]
         if policy != "noeviction":
             raise StoreUnusableError(
                 f"{self.title} evicts keys when its memory is full (maxmemory-policy {policy}), and older values could "
                 "come back: set `maxmemory-policy noeviction` on the server."
             )
+        with self._explained():
+            self._client.hsetnx(_OWNERS, space, owner)
+            found = _text(self._client.hget(_OWNERS, space))
         if found != owner:
             raise SpaceTakenError.of(self.title, space, found)
 

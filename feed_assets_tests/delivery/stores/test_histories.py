@@ -27,7 +27,7 @@ def histories(draw: st.DrawFn) -> list[list[Row] | None]:
     return draw(st.lists(st.lists(rows, max_size=6) | st.just(FORGET), max_size=12))
 
 
-any_history = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+any_history = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def shown(store: Store, space: str, keys: Sequence[str] = KEYS) -> dict[str, tuple[bytes, Version]]:
@@ -41,8 +41,8 @@ def test_k19_an_older_value_never_replaces_a_newer_one(store: Store, history: li
     space, come = uuid4().hex, {}
     for rows in history:
         # A version has one row: an equal one is a repeat.
-        rows = [come.setdefault((row.key, row.version), row) for row in rows]
-        store.apply(space, [row.change for row in rows])
+        unique = [come.setdefault((row.key, row.version), row) for row in rows]
+        store.apply(space, [row.change for row in unique])
         newest: dict[str, Row] = {}
         for row in sorted(come.values(), key=lambda row: order(row.version)):
             newest[row.key] = row
