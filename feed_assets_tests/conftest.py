@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from feed_assets_tests.harness import Installation
     from feed_assets_tests.servers.ceph import Ceph
     from feed_assets_tests.servers.dynalite import Dynalite
+    from feed_assets_tests.servers.redis import RedisServer
     from feed_assets_tests.servers.server import LocalServer
     from feed_assets_tests.servers.versitygw import Versitygw
 
@@ -124,6 +125,14 @@ def dynalite(slow_start: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     from feed_assets_tests.servers.dynalite import Dynalite  # noqa: PLC0415 - slow to load, and few tests need it
 
     yield from _running(Dynalite, tmp_path_factory.mktemp("dynalite"))
+
+
+@pytest.fixture(scope="session")
+def redis_server(slow_start: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A real server of Redis, with a password."""
+    from feed_assets_tests.servers.redis import RedisServer  # noqa: PLC0415 - as above
+
+    yield from _running(RedisServer, tmp_path_factory.mktemp("redis"))
 
 
 def _running(server: type[Server], folder: Path) -> Iterator[Server]:

@@ -60,7 +60,7 @@ def test_a_server_of_which_a_process_has_died_says_so_instead_of_waiting_for_it(
     ceph.start()
 
 
-@pytest.mark.parametrize("name", ["versitygw", "ceph", "dynalite"])
+@pytest.mark.parametrize("name", ["versitygw", "ceph", "dynalite", "redis_server"])
 def test_a_server_listens_on_loopback_only(request: pytest.FixtureRequest, name: str):
     processes = [each for started in request.getfixturevalue(name)._processes for each in family(started.pid)]
     assert {address for _, address in listening(processes)} == {"loopback"}

@@ -32,7 +32,7 @@ from feed_assets.delivery.errors import SpaceTakenError, StoreUnusableError
 from feed_assets.delivery.stores.port import Change, Outcome, Value
 
 AT_ONCE: Final = 100
-"""The changes of one call. The server does nothing else meanwhile, so a call is short."""
+"""The keys of one call. The server does nothing else meanwhile, so a call is short."""
 BYTES_AT_ONCE: Final = 1 << 20
 """The bytes of values after which a call takes no further change."""
 CONNECT_SECONDS: Final = 2.0
@@ -93,6 +93,14 @@ for i, key in ipairs(KEYS) do
 end
 return applied
 """
+# A pipeline takes two to three times as much of the client's processor.
+_GET_MANY: Final = """
+local found = {}
+for i, key in ipairs(KEYS) do
+    found[i] = redis.call('HMGET', key, 'value', 'version', 'expires')
+end
+return found
+"""
 
 
 class RedisStore:
@@ -119,6 +127,7 @@ class RedisStore:
             retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), TRIES),
         )
         self._apply = self._client.register_script(_APPLY)
+        self._get_many = self._client.register_script(_GET_MANY)
 
     @property
     def title(self) -> str:
@@ -128,14 +137,15 @@ class RedisStore:
     def claim(self, space: str, owner: str) -> None:
         """See `Store.claim`. Raises StoreUnusableError if the server evicts keys: it would lose versions, too."""
         with self._explained():
-            policy = self._client.info("memory").get("maxmemory_policy")
-            self._client.hsetnx(_OWNERS, space, owner)
-            found = _text(self._client.hget(_OWNERS, space))
+            policy = self._client.info("memory")["maxmemory_policy"]
         if policy != "noeviction":
             raise StoreUnusableError(
                 f"{self.title} evicts keys when its memory is full (maxmemory-policy {policy}), and older values could "
                 "come back: set `maxmemory-policy noeviction` on the server."
             )
+        with self._explained():
+            self._client.hsetnx(_OWNERS, space, owner)
+            found = _text(self._client.hget(_OWNERS, space))
         if found != owner:
             raise SpaceTakenError.of(self.title, space, found)
 
@@ -154,15 +164,15 @@ class RedisStore:
 
     def get_many(self, space: str, keys: Sequence[str], *, now: float) -> Mapping[str, Value]:
         """See `Store.get_many`."""
-        with self._explained(), self._client.pipeline(transaction=False) as pipeline:
-            for key in keys:
-                pipeline.hmget(_name(space, key), "value", "version", "expires")
-            found = zip(keys, pipeline.execute(), strict=True)
-        return {
-            key: Value(value, version)
-            for key, (value, version, expires) in found
-            if value is not None and (expires is None or float(expires) >= now)
-        }
+        values = {}
+        for start in range(0, len(keys), AT_ONCE):
+            batch = keys[start : start + AT_ONCE]
+            with self._explained():
+                found = self._get_many([_name(space, key) for key in batch])
+            for key, (value, version, expires) in zip(batch, found, strict=True):
+                if value is not None and (expires is None or float(expires) >= now):
+                    values[key] = Value(value, version)
+        return values
 
     def sweep(self, *, before: float) -> int:  # noqa: ARG002 - of the port
         """Returns 0: Redis forgets by itself, after `keep_seconds`."""

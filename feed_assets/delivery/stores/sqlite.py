@@ -157,7 +157,7 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreUnusableError(f"{self.title}: {error}. {_advice(error)}") from error
+            raise StoreUnusableError(f"{self.title}: {str(error).rstrip('.')}. {_advice(error)}") from error
 
 
 @contextmanager
