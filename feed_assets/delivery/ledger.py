@@ -118,11 +118,17 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """An edition in the listing, and whether it has ended."""
+    """An edition in the listing: the tags of its two objects; "" if it has not ended."""
 
     partition: str | None
     number: int
-    has_ended: bool
+    begun: str
+    ended: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was delivered or abandoned."""
+        return self.ended != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +143,10 @@ class Ledger:
 
     def editions(self, within: str | None = None) -> dict[str | None, list[Edition]]:
         """The editions of all partitions, or of this one, oldest first: two listings."""
-        ended = {self._split(key) for key in self._listed("ended", within)}
+        ended = dict(self._listed("ended", within))
         found: dict[str | None, list[Edition]] = {}
-        for partition, number in map(self._split, self._listed("begun", within)):
-            found.setdefault(partition, []).append(Edition(partition, number, (partition, number) in ended))
+        for place, tag in self._listed("begun", within):
+            found.setdefault(place[0], []).append(Edition(*place, tag, ended.get(place, "")))
         return found
 
     def of(self, partition: str | None) -> list[Edition]:
@@ -149,11 +155,11 @@ class Ledger:
 
     def began(self, edition: Edition) -> Begun:
         """What an edition is to send. Raises LedgerError."""
-        return self._remembered("begun", edition.partition, edition.number, Begun)
+        return self._remembered("begun", edition, edition.begun, Begun)
 
     def ended(self, edition: Edition) -> Ended:
         """How an edition that has ended did so. Raises LedgerError."""
-        return self._remembered("ended", edition.partition, edition.number, Ended)
+        return self._remembered("ended", edition, edition.ended, Ended)
 
     def begin(self, begun: Begun) -> bool:
         """Begin an edition; False if another has this number."""
@@ -163,14 +169,12 @@ class Ledger:
         """End an edition, and return how it has ended: two runners cannot do so differently."""
         if self._create("ended", begun.partition, begun.edition, ended):
             return ended
-        return self.ended(Edition(begun.partition, begun.edition, has_ended=True))
+        return self._ended(begun) or ended
 
     def is_abandoned(self, begun: Begun) -> bool:
         """Whether somebody has abandoned the edition: one GET."""
-        try:
-            return self.ended(Edition(begun.partition, begun.edition, has_ended=True)).outcome == "abandoned"
-        except LedgerError:
-            return False
+        ended = self._ended(begun)
+        return ended is not None and ended.outcome == "abandoned"
 
     def first_seen(self, now: datetime) -> datetime:
         """When the destination was first seen, which is now if it never was."""
@@ -223,16 +227,17 @@ class Ledger:
     def _key(self, area: str, partition: str | None, number: int) -> str:
         return f"{self._prefix(area, partition)}{number:0{_DIGITS}}"
 
-    def _listed(self, area: str, within: str | None) -> Iterator[str]:
+    def _listed(self, area: str, within: str | None) -> Iterator[tuple[tuple[str | None, int], str]]:
+        """Partition and number of each edition, and the tag of its object."""
         prefix = self._prefix(area, None)
         for entry in list_all(self.feed.blackboard, self._prefix(area, within)):
-            yield entry.key.removeprefix(prefix)
+            partition, _, number = entry.key.removeprefix(prefix).rpartition("/")
+            if not number.isdecimal():
+                raise LedgerError(f"{self.feed.blackboard.uri(entry.key)} is no edition: remove it.")
+            yield (partition or None, int(number)), entry.tag
 
-    def _split(self, rest: str) -> tuple[str | None, int]:
-        partition, _, number = rest.rpartition("/")
-        if not number.isdecimal():
-            raise LedgerError(f"{self.feed.uri}{AREA}/{self.destination} has {rest}, which is no edition: remove it.")
-        return partition or None, int(number)
+    def _ended(self, begun: Begun) -> Ended | None:
+        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def _create(self, area: str, partition: str | None, number: int, content: msgspec.Struct) -> bool:
         key = self._key(area, partition, number)
@@ -243,9 +248,9 @@ class Ledger:
             return self.feed.blackboard.read(key).data == data  # the answer to this very write may have been lost
         return True
 
-    def _remembered(self, area: str, partition: str | None, number: int, form: type[Found]) -> Found:
-        key = self._key(area, partition, number)
-        known = self.feed.blackboard.uri(key), area
+    def _remembered(self, area: str, edition: Edition, tag: str, form: type[Found]) -> Found:
+        key = self._key(area, edition.partition, edition.number)
+        known = self.feed.blackboard.uri(key), tag
         if (found := _known.get(known)) is None:
             found = self._read(key, form)
             if found is None:
