@@ -81,6 +81,27 @@ def test_a_day_that_is_due_becomes_one_task_and_a_worker_publishes_it(continuous
     assert len(continuous.rows(CLEAN)) == 25
 
 
+def test_dagster_shows_the_checks_of_an_update_that_a_worker_rejected(continuous: Installation) -> None:
+    continuous.land([*ads(10), *ads(10, start=10, ad=None)])
+    with working(continuous) as (worker, did):
+        continuous.tick("late_growth")
+        worker.run(lambda: False, until_idle=True)
+
+    assert did == [("compute", "done")]
+    assert continuous.record(CLEAN).state == "rejected"
+    tick = continuous.tick("new_manifests")
+    failed = [each for each in tick.checked if not each.passed and each.blocking]
+    assert [each.check_name for each in failed] == ["quarantined_share"]
+    assert failed[0].metadata["partition"].value == DAY
+    assert tick.reported == []
+    key = failed[0].asset_check_key
+    shown = continuous.instance.get_latest_asset_check_evaluation_record(key)
+    assert shown is not None
+    assert shown.event is not None
+    assert shown.event.asset_check_evaluation == failed[0]
+    assert continuous.tick("new_manifests").checked == ()
+
+
 def test_a_request_over_three_assets_becomes_one_task(continuous: Installation, tmp_path: Path) -> None:
     continuous.land(ads(20))
     continuous.land_clicks([click("c1", impression="i1")])
