@@ -15,9 +15,10 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 MAGIC: Final = b"judge\x00\x00\x01"
 HEADER: Final = struct.Struct("<BBHIIHd")
@@ -26,6 +27,7 @@ RECORD: Final = 1
 NOTE: Final = 2
 UNANSWERED: Final = 1
 """The flag of a record that the judge stored, and then did not acknowledge."""
+_SHARD_DIGITS: Final = 12
 
 
 def sequence_prefix(created_milliseconds: int, stream: int) -> str:
@@ -38,19 +40,24 @@ def sequence_number(prefix: str, offset: int, shard: int) -> str:
     return f"{prefix}{offset:020d}{shard:012d}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """A stored record."""
 
     stream: str
     shard: str
-    sequence: str
     arrived: float
     """Seconds since 1970 by the judge's clock."""
     key: str
     data: bytes
     answered: bool
     """False if the judge stored the record and on purpose did not acknowledge it. See also `Account.gone`."""
+    prefix: str
+    offset: int
+
+    @property
+    def sequence(self) -> str:
+        """The sequence number."""
+        return sequence_number(self.prefix, self.offset, int(self.shard[-_SHARD_DIGITS:]))
 
 
 class LogWriter:
@@ -101,15 +108,8 @@ class Log:
             kind, flags, stream, shard, _, _, arrived = header
             if kind == RECORD:
                 name, prefix = names[stream]
-                yield Stored(
-                    name,
-                    f"shardId-{shard:012d}",
-                    sequence_number(prefix, offset, shard),
-                    arrived,
-                    key.decode(),
-                    data,
-                    not flags & UNANSWERED,
-                )
+                shard_id = f"shardId-{shard:012d}"
+                yield Stored(name, shard_id, arrived, key.decode(), data, not flags & UNANSWERED, prefix, offset)
             elif (note := json.loads(data))["what"] == "stream created":
                 names[stream] = (note["stream"], note["prefix"])
 

@@ -18,18 +18,24 @@ import msgspec
 from feed_assets_tests.delivery.judge.faults import Live
 from feed_assets_tests.delivery.judge.limits import (
     CALLS,
-    KEY_CHARACTERS,
     READ_RECORDS,
-    REQUEST_BYTES,
-    REQUEST_RECORDS,
     SECOND,
     Settings,
     SlidingSecond,
 )
 from feed_assets_tests.delivery.judge.log import LogWriter
 from feed_assets_tests.delivery.judge.model import check
-from feed_assets_tests.delivery.judge.refusals import RefusedError, not_valid
-from feed_assets_tests.delivery.judge.shards import HASH_KEYS, Shard, hash_key
+from feed_assets_tests.delivery.judge.putting import (
+    PUT_RECORD,
+    PUT_RECORDS,
+    check_length,
+    decoded,
+    record_of,
+    records_of,
+    refuse_dry_run,
+)
+from feed_assets_tests.delivery.judge.refusals import RefusedError
+from feed_assets_tests.delivery.judge.shards import Shard
 from feed_assets_tests.delivery.judge.streams import ACCOUNT, REGION, Event, Outcome, Record, Stream
 
 SHARD_QUOTA: Final = 20_000
@@ -37,29 +43,6 @@ TOKEN_SECONDS: Final = 300
 _SHARDS_A_PAGE = 1000
 _DESCRIBED_SHARDS = 100
 _UNLIMITED = 2**62
-
-
-class _Entry(msgspec.Struct, gc=False):
-    Data: bytes | None = None
-    PartitionKey: str | None = None
-    ExplicitHashKey: str | None = None
-
-
-class _PutRecords(msgspec.Struct, gc=False):
-    Records: list[_Entry] | None = None
-    StreamName: str | None = None
-    StreamARN: str | None = None
-    DryRun: bool | None = None
-
-
-class _PutRecord(_Entry, gc=False):
-    StreamName: str | None = None
-    StreamARN: str | None = None
-    DryRun: bool | None = None
-
-
-_PUT_RECORDS: Final = msgspec.json.Decoder(_PutRecords)
-_PUT_RECORD: Final = msgspec.json.Decoder(_PutRecord)
 
 
 class Kinesis:
@@ -112,39 +95,27 @@ class Kinesis:
 
     # Putting
 
-    def put_records(
-        self, body: bytes, now: int, failing: list[Live], *, unanswered: bool
-    ) -> tuple[bytes, Outcome, Stream]:
+    def put_records(self, body: bytes, now: int, failing: list[Live], *, unanswered: bool) -> tuple[bytes, Outcome]:
         """PutRecords. Raises RefusedError; then nothing is stored."""
-        given = _decoded(_PUT_RECORDS, body)
-        entries = given.Records
-        if entries is None:
-            raise not_valid("Value null at 'records' failed to satisfy constraint: Member must not be null")
-        if not 1 <= len(entries) <= REQUEST_RECORDS:
-            bound = f"less than or equal to {REQUEST_RECORDS}" if entries else "greater than or equal to 1"
-            raise not_valid(
-                f"Value '[{len(entries)} records]' at 'records' failed to satisfy constraint: "
-                f"Member must have length {bound}"
-            )
+        given = decoded(PUT_RECORDS, body)
+        check_length(given.Records)
         stream = self._stream_for_records(given.StreamName, given.StreamARN)
-        _refuse_dry_run(given.DryRun)
-        records = [_record(entry, stream, f"records.{n}.member.") for n, entry in enumerate(entries, start=1)]
-        if sum(len(record.data) + len(record.key_bytes) for record in records) > REQUEST_BYTES:
-            raise RefusedError("InvalidArgumentException", "Records size exceeds 10 MB limit", violation=True)
+        refuse_dry_run(given.DryRun)
+        records = records_of(given.Records, stream)
         outcome = self._put(stream, records, now, failing, unanswered=unanswered)
         answers = ",".join(outcome.answers)
         answer = f'{{"FailedRecordCount":{len(outcome.failures)},"Records":[{answers}]}}'
-        return answer.encode(), outcome, stream
+        return answer.encode(), outcome
 
-    def put_record(self, body: bytes, now: int, *, unanswered: bool) -> tuple[bytes, Outcome, Stream]:
+    def put_record(self, body: bytes, now: int, *, unanswered: bool) -> tuple[bytes, Outcome]:
         """PutRecord. Raises RefusedError; then nothing is stored."""
-        given = _decoded(_PUT_RECORD, body)
+        given = decoded(PUT_RECORD, body)
         stream = self._stream_for_records(given.StreamName, given.StreamARN)
-        _refuse_dry_run(given.DryRun)
-        outcome = self._put(stream, [_record(given, stream, "")], now, [], unanswered=unanswered)
+        refuse_dry_run(given.DryRun)
+        outcome = self._put(stream, [record_of(given, stream, "")], now, [], unanswered=unanswered)
         for code, message in outcome.failures:
             raise RefusedError(code, message)
-        return outcome.answers[0].encode(), outcome, stream
+        return outcome.answers[0].encode(), outcome
 
     def _put(
         self, stream: Stream, records: list[Record], now: int, failing: list[Live], *, unanswered: bool
@@ -156,7 +127,7 @@ class Kinesis:
         while records:
             event = stream.events[0] if stream.events else None
             room = len(records) if event is None else max(event.after_records - stream.stored, 0)
-            part = stream.put(records[:room], now, failing, unanswered=unanswered)
+            part = stream.put(records[:room], now, failing, unanswered=unanswered, first=len(whole.answers))
             records = records[room:]
             whole = Outcome(
                 whole.answers + part.answers,
@@ -374,7 +345,7 @@ class Kinesis:
             if refused := {"StreamName", "StreamARN", "ExclusiveStartShardId", "StreamCreationTimestamp"} & set(given):
                 raise RefusedError(
                     "InvalidArgumentException",
-                    f"NextToken and {sorted(refused)[0]} cannot be provided together.",
+                    f"NextToken and {min(refused)} cannot be provided together.",
                     violation=True,
                 )
             page = self._opened(token)
@@ -458,7 +429,11 @@ class Kinesis:
         if kind == "AT_TIMESTAMP":
             at = given.get("Timestamp")
             if at is None:
-                raise RefusedError("InvalidArgumentException", "Must specify timestampInMillis parameter for iterator of type AT_TIMESTAMP.", violation=True)  # fmt: skip
+                raise RefusedError(
+                    "InvalidArgumentException",
+                    "Must specify timestampInMillis parameter for iterator of type AT_TIMESTAMP.",
+                    violation=True,
+                )
             if at > now / SECOND:
                 raise RefusedError("InvalidArgumentException", f"The timestamp {at} is in the future.")
             return stream.offset_at(shard, at)
@@ -531,58 +506,6 @@ class Kinesis:
         calls = self._calls.setdefault(call, SlidingSecond())
         if self.settings.calls_limited and not calls.admit(now, 0, most, _UNLIMITED):
             raise RefusedError("LimitExceededException", f"Rate exceeded for {call} under account {ACCOUNT}.")
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    try:
-        return decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise RefusedError("SerializationException", str(error), violation=True) from None
-
-
-def _refuse_dry_run(dry_run: bool | None) -> None:
-    if dry_run:
-        raise RefusedError("DryRunOperationException", "The request would succeed.")
-
-
-def _record(entry: _Entry, stream: Stream, path: str) -> Record:
-    key, data = entry.PartitionKey, entry.Data
-    if data is None:
-        raise not_valid(f"Value null at '{path}data' failed to satisfy constraint: Member must not be null")
-    if not key or len(key) > KEY_CHARACTERS:
-        raise not_valid(_key_fault(key, path))
-    key_bytes = key.encode()
-    if len(data) + len(key_bytes) > stream.record_kib * 1024:
-        raise not_valid(
-            f"Value at '{path}data' failed to satisfy constraint: "
-            f"Member must have length less than or equal to {stream.record_kib * 1024}"
-        )
-    if entry.ExplicitHashKey is None:
-        return Record(key, key_bytes, data, hash_key(key_bytes))
-    return Record(key, key_bytes, data, _explicit(entry.ExplicitHashKey, path))
-
-
-def _key_fault(key: str | None, path: str) -> str:
-    if key is None:
-        return f"Value null at '{path}partitionKey' failed to satisfy constraint: Member must not be null"
-    bound = f"less than or equal to {KEY_CHARACTERS}" if key else "greater than or equal to 1"
-    return f"Value '{key}' at '{path}partitionKey' failed to satisfy constraint: Member must have length {bound}"
-
-
-def _explicit(given: str, path: str) -> int:
-    if not (given.isascii() and given.isdigit()) or (len(given) > 1 and given[0] == "0"):
-        raise not_valid(
-            f"Value '{given}' at '{path}explicitHashKey' failed to satisfy constraint: "
-            "Member must satisfy regular expression pattern: 0|([1-9]\\d{0,38})"
-        )
-    value = int(given)
-    if value >= HASH_KEYS:
-        raise RefusedError(
-            "InvalidArgumentException",
-            f"Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]. Specified value was {given}",
-            violation=True,
-        )
-    return value
 
 
 def _filtered(stream: Stream, chosen: dict[str, Any] | None, now: int) -> list[Shard]:

@@ -8,7 +8,7 @@ Here: connections, the order of a request's checks, injected faults, and the acc
 | `POST /judge/faults` | `{"seed": 0, "rules": [Rule, ...]}` | replaces all faults, see `faults` |
 | `POST /judge/settings` | fields of `limits.Settings` | changes these |
 | `POST /judge/credentials` | `signatures.Credentials` | knows these, too |
-| `POST /judge/event` | `{"stream", "after_records" or "after_seconds", "operation", "parameters"}` | runs an operation then |
+| `POST /judge/event` | `{"stream", "operation", "parameters", "after_records" or "after_seconds"}` | runs it then |
 | `POST /judge/trim` | `{"stream", "keep"}` | trims all but the last `keep` records of each shard |
 | `POST /judge/advance` | `{"seconds"}` | moves the judge's clock forward: records, iterators, credentials age |
 | `POST /judge/outage` | `{"seconds"}` | cuts all connections, and refuses new ones for a time |
@@ -25,6 +25,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -50,7 +51,7 @@ from feed_assets_tests.delivery.judge.signatures import Credentials, Known
 from feed_assets_tests.delivery.judge.streams import Event, Outcome
 
 TARGET: Final = "Kinesis_20131202."
-_REASONS: Final = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
+_REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Clock:
@@ -118,8 +119,10 @@ class Judge:
 
     # Requests
 
-    def admit(self, headers: dict[str, str], body: bytes) -> str:
+    def admit(self, method: bytes, path: str, headers: dict[str, str], body: bytes) -> str:
         """The operation of a request whose signature is right. Raises RefusedError."""
+        if method != b"POST" or path != "/":
+            raise RefusedError("UnknownOperationException", f"There is nothing at {path}.", status=404)
         target = headers.get("x-amz-target", "")
         operation = target.removeprefix(TARGET)
         self.requests[operation] += 1
@@ -136,9 +139,9 @@ class Judge:
         failing = decision.records if decision else []
         unanswered = bool(decision and decision.rule and decision.rule.fault in AFTER)
         if operation == "PutRecords":
-            answer, outcome, _ = self.kinesis.put_records(body, now, failing, unanswered=unanswered)
+            answer, outcome = self.kinesis.put_records(body, now, failing, unanswered=unanswered)
         elif operation == "PutRecord":
-            answer, outcome, _ = self.kinesis.put_record(body, now, unanswered=unanswered)
+            answer, outcome = self.kinesis.put_record(body, now, unanswered=unanswered)
         else:
             return self.kinesis.run(operation, body, now), None
         for code, _ in outcome.failures:
@@ -314,9 +317,7 @@ class Connection(asyncio.Protocol):
             return
         operation = "?"
         try:
-            if self._parser.get_method() != b"POST" or path != "/":
-                raise RefusedError("UnknownOperationException", f"There is nothing at {path}.", status=404)
-            operation = self._judge.admit(self._headers, body)
+            operation = self._judge.admit(self._parser.get_method(), path, self._headers, body)
         except RefusedError as error:
             self._refuse(operation, error)
             return

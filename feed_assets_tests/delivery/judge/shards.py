@@ -22,8 +22,8 @@ def hash_key(partition_key: bytes) -> int:
 
 
 def uniform_starts(count: int) -> list[int]:
-    """The first hash key of each of so many equal ranges."""
-    return [HASH_KEYS * number // count for number in range(count)]
+    """The first hash key of each of so many equal ranges; the last one takes the remainder."""
+    return [HASH_KEYS // count * number for number in range(count)]
 
 
 class Shard:

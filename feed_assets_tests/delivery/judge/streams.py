@@ -87,10 +87,13 @@ class Stream:
         ends = [*(start - 1 for start in starts[1:]), HASH_KEYS - 1]
         self.open.replace((), [self._opened(start, end, (), now) for start, end in zip(starts, ends, strict=True)])
 
-    def put(self, records: Sequence[Record], now: int, failing: list[Live], *, unanswered: bool) -> Outcome:
+    def put(
+        self, records: Sequence[Record], now: int, failing: list[Live], *, unanswered: bool, first: int = 0
+    ) -> Outcome:
         """Store records, each on its own: one that fails stops no other.
 
-        `unanswered` says that the connection is going to be cut, or the answer is an error.
+        `unanswered` says that the connection is going to be cut, or the answer is an error; `first` is the position of
+        the first record in its request.
         """
         settings, second = self._settings, now // SECOND
         most_records, most_bytes = settings.shard_records, settings.shard_bytes
@@ -100,7 +103,7 @@ class Stream:
         parts: list[bytes] = []
         tallies: dict[Shard, list[int]] = {}
         offset, hidden, of = self._log.end, 0, self.open.of
-        for position, (key, key_bytes, data, hash_key) in enumerate(records):
+        for position, (key, key_bytes, data, hash_key) in enumerate(records, first):
             shard = of(hash_key)
             tally = tallies.get(shard)
             if tally is None:
