@@ -85,6 +85,9 @@ class Kinesis:
             given = msgspec.json.decode(body)
         except msgspec.DecodeError as error:
             raise RefusedError("SerializationException", str(error), violation=True) from None
+        if operation == "GetRecords" and (given.get("Limit") or 0) > READ_RECORDS:  # documented for this limit alone
+            message = f"Limit must be less than or equal to {READ_RECORDS}."
+            raise RefusedError("InvalidArgumentException", message, violation=True)
         check(operation, given)
         if given.get("DryRun"):
             raise RefusedError("DryRunOperationException", "The request would succeed.")

@@ -64,19 +64,20 @@ class JudgeServer(LocalServer):
         self._run(command, {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"})
         self._wait(self._answers)
 
-    def client(self, *, retries: int = 0, **more: Any) -> KinesisClient:
-        """boto3's client of the judge, which does not retry unless it is told to."""
+    def client(self, **more: Any) -> KinesisClient:
+        """boto3's client of the judge. It does not retry, unless `config` says so."""
         settings: dict[str, Any] = {
             "endpoint_url": self.endpoint,
             "region_name": REGION,
             "aws_access_key_id": ACCESS_KEY,
             "aws_secret_access_key": SECRET_KEY,
+            "config": Config(retries={"max_attempts": 0}),
         }
-        return boto3.client("kinesis", config=Config(retries={"max_attempts": retries}), **(settings | more))
+        return boto3.client("kinesis", **(settings | more))
 
     def create(self, stream: str, shards: int = 1) -> str:
         """Make a stream. Returns its name."""
-        self.client(retries=10).create_stream(StreamName=stream, ShardCount=shards)
+        self.client(config=Config(retries={"max_attempts": 10})).create_stream(StreamName=stream, ShardCount=shards)
         return stream
 
     def inject(self, *rules: Rule, seed: int = 0) -> None:

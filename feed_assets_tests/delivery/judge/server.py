@@ -261,6 +261,8 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
+        self._busy = False
+        self._early: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
@@ -275,6 +277,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
+        if self._busy:
+            self._early.append(data)
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:  # a mistake in the judge, which a test must see
@@ -340,13 +345,15 @@ class Connection(asyncio.Protocol):
             self._answer(error.status, error.body())
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Wait, and read no other request meanwhile."""
-        self._transport.pause_reading()
+        """Wait, and begin no other request meanwhile. It is noticed if the client leaves."""
+        self._busy = True
 
         def go_on() -> None:
+            self._busy = False
             call()
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
+            if not self._busy and (early := b"".join(self._early)):
+                self._early.clear()
+                self.data_received(early)
 
         asyncio.get_running_loop().call_later(seconds, go_on)
 

@@ -158,9 +158,8 @@ class Stream:
 
     def check_split(self, shard: Shard, start: int) -> None:
         """Raises RefusedError if the shard cannot be split there."""
-        if not shard.open:
-            raise RefusedError("ResourceNotFoundException", f"Shard {shard.id} in stream {self.name} is not open.")
-        if not shard.start < start <= shard.end:
+        self._check_open(shard)
+        if not shard.start + 1 < start < shard.end:
             raise RefusedError(
                 "InvalidArgumentException",
                 f"NewStartingHashKey {start} used in SplitShard() on shard {shard.id} in stream {self.name} under "
@@ -180,8 +179,7 @@ class Stream:
     def check_merge(self, shard: Shard, adjacent: Shard) -> None:
         """Raises RefusedError if the shards cannot be merged."""
         for each in (shard, adjacent):
-            if not each.open:
-                raise RefusedError("ResourceNotFoundException", f"Shard {each.id} in stream {self.name} is not open.")
+            self._check_open(each)
         if not shard.adjacent(adjacent):
             raise RefusedError(
                 "InvalidArgumentException",
@@ -198,15 +196,19 @@ class Stream:
 
     def resize(self, count: int, now: int) -> None:
         """Split and merge until there are so many equal shards. Short-lived shards are opened on the way."""
-        starts = uniform_starts(count)
+        starts = [self._near(start, count) for start in uniform_starts(count)]
         for start in starts:
             holder = self.open.of(start)
             if holder.start != start:
                 self.split(holder, start, now)
-        for number, start in enumerate(starts):
-            end = starts[number + 1] - 1 if number + 1 < count else HASH_KEYS - 1
-            while (first := self.open.of(start)).end < end:
-                self.merge(first, self.open.of(first.end + 1), now)
+        for start, after in zip(starts, [*starts[1:], HASH_KEYS], strict=True):
+            while (shard := self.open.of(start)).end + 1 < after:
+                self.merge(shard, self.open.of(shard.end + 1), now)
+
+    def _near(self, start: int, count: int) -> int:
+        """The begin of a shard that differs from this hash key by a remainder only, or the key itself."""
+        near = (shard.start for shard in self.open.shards if abs(shard.start - start) <= count)
+        return next(near, start)
 
     def offset(self, shard: Shard, sequence: str) -> int:
         """The offset in the log that a sequence number of this shard contains. Raises RefusedError."""
@@ -260,6 +262,14 @@ class Stream:
         horizon = self._horizon(now)
         while shard.first < len(shard.offsets) and self._log.arrival(shard.offsets[shard.first]) < horizon:
             shard.first += 1
+
+    def _check_open(self, shard: Shard) -> None:
+        if not shard.open:
+            raise RefusedError(
+                "InvalidArgumentException",
+                f"Shard {shard.id} in stream {self.name} under account {ACCOUNT} has already been merged or split, "
+                "and thus is not eligible for merging or splitting.",
+            )
 
     def _horizon(self, now: int) -> float:
         return now / SECOND - self.retention_hours * 3600
