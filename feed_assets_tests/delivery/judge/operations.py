@@ -55,7 +55,9 @@ class Kinesis:
         self.streams: dict[str, Stream] = {}
         self._log = log
         self._after = after
-        self._created = 0
+        self.made: list[Stream] = []
+        """All streams that ever were, in the order of their numbers."""
+        self._forcing = False
         self._secret = secrets.token_bytes(16)
         self._calls: dict[str, SlidingSecond] = {}
         self._operations: dict[str, Callable[[dict[str, Any], int], Any]] = {
@@ -144,13 +146,19 @@ class Kinesis:
         return whole
 
     def force(self, operation: str, parameters: dict[str, Any], now: int) -> None:
-        """Run an operation that the test has ordered, without limits of calls. A refusal is noted in the log."""
+        """Run an operation that the test has ordered, without limits of calls. A refusal is noted in the log.
+
+        It may split and merge the shards of an on-demand stream, as AWS does by itself.
+        """
+        self._forcing = True
         try:
             check(operation, parameters)
             self._operations[operation](parameters, now)
         except RefusedError as refused:
             facts = {"operation": operation, "kind": refused.kind, "message": refused.message}
             self._log.note(0, 0, now / SECOND, what="event refused", **facts)
+        finally:
+            self._forcing = False
 
     def add_event(self, stream: str, event: Event) -> None:
         """Do something to a stream when it has stored so many records in all."""
@@ -213,12 +221,12 @@ class Kinesis:
         if self._open_shards() + count > SHARD_QUOTA:
             raise RefusedError("LimitExceededException", f"The account may have {SHARD_QUOTA} shards.")
         arn = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{name}"
-        stream = Stream(name, self._created, arn, now, self._log, self.settings)
-        self._created += 1
+        stream = Stream(name, len(self.made), arn, now, self._log, self.settings)
         stream.mode = mode
         stream.record_kib = given.get("MaxRecordSizeInKiB") or stream.record_kib
         stream.make_shards(count, now)
         self.streams[name] = stream
+        self.made.append(stream)
         self._change(stream, lambda _: None, now)
 
     def _delete_stream(self, given: dict[str, Any], now: int) -> None:
@@ -400,7 +408,7 @@ class Kinesis:
 
     def _provisioned(self, given: dict[str, Any]) -> Stream:
         stream = self._active(given)
-        if stream.mode == "ON_DEMAND":
+        if stream.mode == "ON_DEMAND" and not self._forcing:
             raise RefusedError(
                 "ValidationException",
                 f"Request is invalid. Stream {stream.name} under account {ACCOUNT} is in On-Demand mode.",

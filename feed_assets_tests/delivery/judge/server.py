@@ -248,7 +248,7 @@ class Judge:
                 )
                 for shard in stream.shards
             }
-            for stream in self.kinesis.streams.values()
+            for stream in self.kinesis.made
         }
         return Account(
             dict(self.requests),

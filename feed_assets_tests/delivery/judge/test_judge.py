@@ -422,7 +422,19 @@ def test_a_stream_is_resharded_in_the_middle_of_a_request_when_the_test_has_orde
     gone = {"StreamName": "growing", "Records": numbered(1)}
     assert failure(client.put_records, **gone) == ("ResourceNotFoundException", 400)
     assert [note["what"] for note in judge.log.notes()][-1] == "stream deleted"
-    assert len(list(judge.log.of("growing"))) == 600
+    assert len(list(judge.log.of("growing"))) == judge.account().total("growing").records == 600
+
+
+def test_an_on_demand_stream_is_resharded_by_the_test_only_and_at_the_time_that_it_says(judge):
+    client = judge.client()
+    client.create_stream(StreamName="demand", StreamModeDetails={"StreamMode": "ON_DEMAND"})
+    split = {"ShardToSplit": ids(1)[0], "NewStartingHashKey": "1000"}
+    assert failure(client.split_shard, StreamName="demand", **split) == ("ValidationException", 400)
+    judge.when("demand", "SplitShard", after_seconds=0.1, **split)
+    judge.when("demand", "SplitShard", after_seconds=0.2, **split)
+    refusal = until(lambda: [note for note in judge.log.notes() if note["what"] == "event refused"])
+    assert "already been merged or split" in refusal[0]["message"]
+    assert len(client.list_shards(StreamName="demand")["Shards"]) == 6
 
 
 def test_a_stream_that_changes_says_so_until_it_has_changed(judge):
