@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import boto3
 import msgspec
@@ -23,9 +23,6 @@ from feed_assets_tests.delivery.judge.log import Log
 from feed_assets_tests.delivery.judge.signatures import ACCESS_KEY, SECRET_KEY
 from feed_assets_tests.delivery.judge.streams import REGION
 from feed_assets_tests.servers.server import LocalServer
-
-if TYPE_CHECKING:
-    from types_boto3_kinesis import KinesisClient
 
 REPOSITORY: Final = Path(__file__).parents[3]
 
@@ -78,7 +75,7 @@ class JudgeServer(LocalServer):
             "aws_secret_access_key": SECRET_KEY,
         }
 
-    def client(self, **more: Any) -> KinesisClient:
+    def client(self, **more: Any) -> Any:
         """boto3's client of the judge. It does not retry, unless `config` says so."""
         self._session = self._session or boto3.Session()  # keeps the API's model, which takes long to load
         return self._session.client(
