@@ -122,6 +122,14 @@ def test_redis_keeps_tombstones_and_ended_versions_for_the_time_it_was_told(clie
     assert store.sweep(before=now + 1e9) == 0
 
 
+def test_a_repeated_delete_does_not_make_its_tombstone_younger(client: Redis, store: Store, space: str):
+    store.apply(space, [Change("k", NEW, None)])
+    ends = client.pexpiretime(f"{space}:k")
+    time.sleep(0.01)  # the clock goes on
+    store.apply(space, [Change("k", NEW, None)])
+    assert client.pexpiretime(f"{space}:k") == ends
+
+
 def test_redis_forgets_by_itself(client: Redis, url: str, space: str, tmp_path: Path):
     with open_store(url, tmp_path, keep_seconds=0.01) as store:
         store.apply(space, [Change("deleted", NEW, None), Change("ended", NEW, b"x", 1.0), Change("stays", NEW, b"x")])
