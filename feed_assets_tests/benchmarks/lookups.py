@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import quantiles
 from time import perf_counter, process_time
@@ -35,30 +35,30 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     server = RedisServer(scratch / "redis")
     server.start()
     rows, p99 = [], {}
+    size = f"{keys:,} keys"
     try:
-        for name, url in (("SQLite", "sqlite"), ("Redis", server.url)):
-            with open_store(url, scratch) as store:
-                for edition, subject in ((1, "new keys"), (2, "newer values"), (1, "repeats")):
-                    rows.append(Row(f"{keys:,} keys", f"{name}: {subject}", _applied(store, keys, edition)))
-
-                def look(number: int, store: Store = store) -> object:
-                    return store.get_many(SPACE, [f"p{number}"], now=time.time())
-
-                quiet = _looked(look, keys, lookups)
-                p99[name] = float(quiet["p99_ms"])
-                rows.append(Row(f"{keys:,} keys", f"{name}: a lookup", quiet))
-                with writing.started(url, scratch, "others", "growing", 1) as writer:
-                    if writer.stdout is None or not writer.stdout.readline():
-                        raise AssertionError(writer)
-                    rows.append(Row(f"{keys:,} keys", f"{name}: a lookup during writes", _looked(look, keys, lookups)))
-                    writer.kill()
         with Redis.from_url(server.url) as client:
-            rows.append(Row("", "Redis: PING", _looked(lambda _: client.ping(), keys, lookups)))
+            for name, url in (("SQLite", "sqlite"), ("Redis", server.url)):
+                with open_store(url, scratch) as store:
+                    for edition, subject in ((1, "new keys"), (2, "newer values"), (1, "repeats")):
+                        rows.append(Row(size, f"{name}: {subject}", _applied(store, keys, edition)))
+                    calls = {f"{name}: a lookup": _looking(store)}
+                    if name == "Redis":
+                        calls["Redis: a PING"] = lambda _: client.ping()
+                    quiet = _looked(calls, keys, lookups)
+                    rows += (Row(size, subject, values) for subject, values in quiet.items())
+                    p99[name] = quiet[f"{name}: a lookup"]["p99_ms"]
+                    with writing.started(url, scratch, "others", "growing", 1) as writer:
+                        if writer.stdout is None or not writer.stdout.readline():
+                            raise AssertionError(writer)
+                        busy = _looked(calls, keys, lookups)
+                        writer.kill()
+                    rows += (Row(size, f"{subject} during writes", values) for subject, values in busy.items())
     finally:
         server.kill()
     notes = [
         f"{AT_ONCE} changes of {len(VALUE)} bytes a call; SQLite waits for the disk in each. One client in Python.",
-        "A PING shows what the driver and a busy machine take of a lookup.",
+        "Lookups and PINGs take turns: a PING shows what the driver and a busy machine take of a lookup.",
     ]
     goals = [Comparison.at_most(f"p99 of a lookup in {name}, ms", each, GOAL_MS) for name, each in p99.items()]
     return Report("lookups", "key-value stores of deliveries", rows, goals, notes)
@@ -80,19 +80,18 @@ def _applied(store: Store, keys: int, edition: int) -> dict[str, Value]:
     return {"changes_a_second": round(keys / seconds), "client_us_of_processor": cpu / keys * 1e6}
 
 
-def _looked(look: Callable[[int], object], keys: int, lookups: int) -> dict[str, Value]:
+def _looking(store: Store) -> Callable[[int], object]:
+    return lambda number: store.get_many(SPACE, [f"p{number}"], now=time.time())
+
+
+def _looked(calls: Mapping[str, Callable[[int], object]], keys: int, turns: int) -> dict[str, dict[str, float]]:
     choice = random.Random(7)
-    seconds = []
-    cpu = process_time()
-    for _ in range(lookups):
+    seconds: dict[str, list[float]] = {subject: [] for subject in calls}
+    for _ in range(turns):
         number = choice.randrange(keys)
-        start = perf_counter()
-        look(number)
-        seconds.append(perf_counter() - start)
-    cpu = process_time() - cpu
-    hundredths = quantiles(seconds, n=100)
-    return {
-        "client_us_of_processor": cpu / lookups * 1e6,
-        "p50_ms": hundredths[49] * 1e3,
-        "p99_ms": hundredths[98] * 1e3,
-    }
+        for subject, call in calls.items():
+            start = perf_counter()
+            call(number)
+            seconds[subject].append(perf_counter() - start)
+    hundredths = {subject: quantiles(each, n=100) for subject, each in seconds.items()}
+    return {subject: {"p50_ms": each[49] * 1e3, "p99_ms": each[98] * 1e3} for subject, each in hundredths.items()}
