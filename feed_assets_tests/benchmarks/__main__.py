@@ -21,6 +21,7 @@ from feed_assets_tests.benchmarks import (
     commands,
     landings,
     latest_update,
+    lookups,
     pipelines,
     polling,
     reads,
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sizes": sizes.measure,
     "slots": slots.measure,
     "warehouse": warehouse.measure,
+    "lookups": lookups.measure,
     "demo": commands.measure_demo,
     "test": commands.measure_tests,
 }
