@@ -29,6 +29,7 @@ from feed_assets_tests.benchmarks import (
     sizes,
     slots,
     storages,
+    task_queues,
     warehouse,
 )
 from feed_assets_tests.benchmarks.results import Report, show, write
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "landing": landings.measure,
     "receiver": receiving.measure,
     "polling": polling.measure,
+    "tasks": task_queues.measure,
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
     "clicks": clicks.measure,
