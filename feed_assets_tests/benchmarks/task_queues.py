@@ -103,7 +103,9 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
         server.kill()
     comparisons = [_goal(each, most) for each, most in cases if each is not peer]
     comparisons += [
-        Comparison(f"{most} a call: workflow on a disk / PostgreSQL", median(disk.rates[most]) / median(peer.rates[most]))
+        Comparison(
+            f"{most} a call: workflow on a disk / PostgreSQL", median(disk.rates[most]) / median(peer.rates[most])
+        )
         for most in (16, 1)
     ]
     notes = [
@@ -113,7 +115,9 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
         "PostgreSQL: UPDATE ... SKIP LOCKED ... RETURNING with a deadline, then a DELETE that checks the lease, a "
         "transaction each; fsync and synchronous_commit are on.",
     ]
-    return Report("tasks", "tasks leased and committed a second", [each.row(most) for each, most in cases], comparisons, notes)
+    return Report(
+        "tasks", "tasks leased and committed a second", [each.row(most) for each, most in cases], comparisons, notes
+    )
 
 
 @contextmanager
