@@ -91,7 +91,7 @@ def _failover(base: str, number: signal.Signals) -> tuple[float, float, float]:
         second = stage.master(waits=False)
         until(lambda: listening([psutil.Process(second.popen.pid)]))
         # It has seen signs of life, and the signal comes at any time between two of them.
-        time.sleep(random.uniform(2, 3) * pace_of(stage.place).heartbeat)  # noqa: S311
+        time.sleep(random.uniform(2, 3) * pace_of(stage.place).heartbeat)
         probe = client_of(stage.place)
         with ThreadPoolExecutor(1) as pool:
             begun = perf_counter()
