@@ -19,6 +19,7 @@ from datetime import datetime
 from socket import socket
 from typing import Final, NoReturn
 
+from feed_assets.journal.group_commit import SWITCH_SECONDS
 from feed_assets.serving.access import Access
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server, application
@@ -69,6 +70,7 @@ def run_master(
     api = WorkflowApi(place.name, master, Access(tokens, now), figures)
     making = SnapshotProcess(place, reign.epoch, state)
     app = application(api.service(making.follow, lambda: _sweep_now_and_then(place)))
+    sys.setswitchinterval(SWITCH_SECONDS)
     with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:
         master.start()
         master.is_ending = lambda: server.is_ending

@@ -18,7 +18,9 @@ from feed_assets.engine.session import compile_quickly
 from feed_assets_tests.benchmarks import (
     backfills,
     clicks,
+    cold_starts,
     commands,
+    failovers,
     landings,
     latest_update,
     lookups,
@@ -30,6 +32,7 @@ from feed_assets_tests.benchmarks import (
     sizes,
     slots,
     storages,
+    task_queues,
     warehouse,
 )
 from feed_assets_tests.benchmarks.results import Report, show, write
@@ -44,6 +47,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "landing": landings.measure,
     "receiver": receiving.measure,
     "polling": polling.measure,
+    "tasks": task_queues.measure,
+    "cold-start": cold_starts.measure,
+    "failover": failovers.measure,
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
     "clicks": clicks.measure,

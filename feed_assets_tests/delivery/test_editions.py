@@ -12,18 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError
-from feed_assets.delivery import delivering
+from feed_assets.delivery import delivering, ledger
 from feed_assets.delivery.delivering import Deliverer, Delivery
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import AbandonedError, DeliveryError
 from feed_assets.delivery.ledger import Begun, Ended, StagedFile
 from feed_assets.delivery.staging import Comparison, Staged
-from feed_assets.delivery.streams.port import Limits
 from feed_assets.file_feed import Feed, FeedError
 from feed_assets_tests.blackboard.interleavings import Actor, Reached, ViolationError, explore
 
@@ -44,7 +44,7 @@ TO = Destination.model_validate(
 class Runner(Deliverer):
     """A deliverer to a stream of objects."""
 
-    def _staged(self, comparison: Comparison, limits: Limits, partition: str | None) -> Staged:
+    def _staged(self, comparison: Comparison, *_: object) -> Staged:
         new = ROWS[comparison.update.name] if comparison.update else {}
         base = ROWS[comparison.base.name] if comparison.base else {}
         gone = {key for each in comparison.gone for key in ROWS[each.name]} - set(new)
@@ -127,8 +127,16 @@ def ends_right(reached: Reached) -> None:
 EXPECTED = (DeliveryError, FeedError, BlackboardError)
 
 
+class Forgetful(dict[Any, Any]):
+    """A cache that keeps nothing: a program is run again from its start for each further request."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
 @pytest.fixture(autouse=True)
-def _without_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_programs_that_are_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_known", Forgetful())
     # Pins only keep files from retention, and nothing is removed here: each further request multiplies the states.
     monkeypatch.setattr(delivering, "pin", lambda *_, **__: None)
     monkeypatch.setattr(Runner, "_release", lambda *_: None)
@@ -162,7 +170,7 @@ def test_in_every_order_the_last_delivery_makes_the_store_what_is_in_force(
     [
         ("_is_beside_another", lambda *_: False),
         ("_sends_all", lambda self, _: self.to.mode == "all"),
-        ("_is_outdated", lambda *_: ""),
+        ("_outdated", lambda *_: ""),
     ],
 )
 def test_without_a_rule_the_store_ends_wrong_in_some_order(
