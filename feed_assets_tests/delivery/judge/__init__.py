@@ -20,8 +20,9 @@ With the fixture `judge` of `feed_assets_tests/conftest.py`, a new process for e
 `Rule` is in `judge.faults`, which lists all faults; `throttled()` and `refused("AccessDeniedException")` are in
 `judge.running`, as is `judging()`, the same without pytest. Faults hit PutRecords and PutRecord unless a rule says
 `operations`. `judge.set(iterator_seconds=2)` changes a field of `limits.Settings`, `judge.know(...)` adds credentials,
-`judge.trim`, `judge.advance` and `judge.outage` act at once. The process has no simulated time of clients: `advance`
-moves its own clock only. `server` lists the same as HTTP, for clients in other languages.
+`judge.trim`, `judge.advance` and `judge.outage` act at once. After `judge.stop_clock()` only `advance` lets time pass,
+so that throttling and expiry do not depend on the machine. That is the judge's clock; clients have their own. `server`
+lists the same as HTTP, for clients in other languages.
 
 A repeat in the log is explained if an earlier copy is not `answered`; beside these, at most `account.gone.records`
 records may repeat, whose client had left before the answer. Signatures (SigV4) are verified for each request.

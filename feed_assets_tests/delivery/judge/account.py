@@ -70,7 +70,7 @@ class Account(msgspec.Struct):
     gone: Unanswered = msgspec.field(default_factory=Unanswered)
     """The client had left before the answer, as after its time-out. The log marks nothing."""
     shards: dict[str, dict[str, ShardAccount]] = {}
-    """By stream and shard."""
+    """By stream, also if it was deleted, and shard. If two had one name, the later."""
 
     def total(self, stream: str) -> Second:
         """The sum of a stream's shards."""

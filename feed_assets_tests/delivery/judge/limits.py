@@ -25,6 +25,8 @@ KEY_CHARACTERS: Final = 256
 READ_RECORDS: Final = 10_000
 READ_BYTES: Final = 10 * 1024**2
 
+UNLIMITED: Final = 2**62
+
 CALLS: Final = {
     "CreateStream": 5,
     "DeleteStream": 5,

@@ -1,15 +1,12 @@
 """The operations of the Kinesis API on streams: requests in, answers out.
 
-Here: parameters, the order of checks, errors, iterators and tokens. Not here: HTTP, signatures and faults (`server`).
+Here: parameters, the order of checks, errors. Not here: HTTP, signatures and faults (see `server`), records that are
+put or read (see `putting`, `reading`).
 What is missing is refused as unknown: enhanced fan-out (SubscribeToShard), encryption, tags, queues, channels.
 """
 
 from __future__ import annotations
 
-import base64
-import hmac
-import json
-import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,6 +17,7 @@ from feed_assets_tests.delivery.judge.limits import (
     CALLS,
     READ_RECORDS,
     SECOND,
+    UNLIMITED,
     Settings,
     SlidingSecond,
 )
@@ -34,15 +32,15 @@ from feed_assets_tests.delivery.judge.putting import (
     records_of,
     refuse_dry_run,
 )
+from feed_assets_tests.delivery.judge.reading import Reading, Tokens
 from feed_assets_tests.delivery.judge.refusals import RefusedError
 from feed_assets_tests.delivery.judge.shards import Shard
-from feed_assets_tests.delivery.judge.streams import ACCOUNT, REGION, Event, Outcome, Record, Stream
+from feed_assets_tests.delivery.judge.streams import ACCOUNT, REGION, Event, Outcome, Record, Stream, in_use
 
 SHARD_QUOTA: Final = 20_000
 TOKEN_SECONDS: Final = 300
 _SHARDS_A_PAGE = 1000
 _DESCRIBED_SHARDS = 100
-_UNLIMITED = 2**62
 
 
 class Kinesis:
@@ -55,8 +53,11 @@ class Kinesis:
         self.streams: dict[str, Stream] = {}
         self._log = log
         self._after = after
-        self._created = 0
-        self._secret = secrets.token_bytes(16)
+        self.made: list[Stream] = []
+        """All streams that ever were, in the order of their numbers."""
+        self._forcing = False
+        self._tokens = Tokens()
+        reading = Reading(log, settings, self._tokens)
         self._calls: dict[str, SlidingSecond] = {}
         self._operations: dict[str, Callable[[dict[str, Any], int], Any]] = {
             "CreateStream": self._create_stream,
@@ -65,8 +66,8 @@ class Kinesis:
             "DescribeLimits": self._describe_limits,
             "DescribeStream": self._describe_stream,
             "DescribeStreamSummary": self._describe_stream_summary,
-            "GetRecords": self._get_records,
-            "GetShardIterator": self._get_shard_iterator,
+            "GetRecords": lambda given, now: reading.get_records(given, self._named, now),
+            "GetShardIterator": lambda given, now: reading.get_shard_iterator(given, self._stream(given), now),
             "IncreaseStreamRetentionPeriod": self._increase_retention,
             "ListShards": self._list_shards,
             "ListStreams": self._list_streams,
@@ -144,13 +145,19 @@ class Kinesis:
         return whole
 
     def force(self, operation: str, parameters: dict[str, Any], now: int) -> None:
-        """Run an operation that the test has ordered, without limits of calls. A refusal is noted in the log."""
+        """Run an operation that the test has ordered, without limits of calls. A refusal is noted in the log.
+
+        It may split and merge the shards of an on-demand stream, as AWS does by itself.
+        """
+        self._forcing = True
         try:
             check(operation, parameters)
             self._operations[operation](parameters, now)
         except RefusedError as refused:
             facts = {"operation": operation, "kind": refused.kind, "message": refused.message}
             self._log.note(0, 0, now / SECOND, what="event refused", **facts)
+        finally:
+            self._forcing = False
 
     def add_event(self, stream: str, event: Event) -> None:
         """Do something to a stream when it has stored so many records in all."""
@@ -213,18 +220,18 @@ class Kinesis:
         if self._open_shards() + count > SHARD_QUOTA:
             raise RefusedError("LimitExceededException", f"The account may have {SHARD_QUOTA} shards.")
         arn = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{name}"
-        stream = Stream(name, self._created, arn, now, self._log, self.settings)
-        self._created += 1
+        stream = Stream(name, len(self.made), arn, now, self._log, self.settings)
         stream.mode = mode
         stream.record_kib = given.get("MaxRecordSizeInKiB") or stream.record_kib
         stream.make_shards(count, now)
         self.streams[name] = stream
+        self.made.append(stream)
         self._change(stream, lambda _: None, now)
 
     def _delete_stream(self, given: dict[str, Any], now: int) -> None:
         stream = self._stream(given)
         if stream.status == "CREATING":
-            raise _in_use(stream)
+            raise in_use(stream)
         stream.status = "DELETING"
 
         def gone(at: int) -> None:
@@ -288,7 +295,7 @@ class Kinesis:
     def _list_streams(self, given: dict[str, Any], now: int) -> dict[str, Any]:
         del now
         limit = min(given.get("Limit") or 100, 100)
-        start = given.get("ExclusiveStartStreamName") or self._opened(given.get("NextToken")).get("after", "")
+        start = given.get("ExclusiveStartStreamName") or self._tokens.opened(given.get("NextToken")).get("after", "")
         names = sorted(name for name in self.streams if name > start)
         answer: dict[str, Any] = {
             "StreamNames": names[:limit],
@@ -296,7 +303,7 @@ class Kinesis:
             "StreamSummaries": [_summary(self.streams[name]) for name in names[:limit]],
         }
         if len(names) > limit:
-            answer["NextToken"] = self._sealed(after=names[limit - 1])
+            answer["NextToken"] = self._tokens.sealed(after=names[limit - 1])
         return answer
 
     def _increase_retention(self, given: dict[str, Any], now: int) -> None:
@@ -339,7 +346,7 @@ class Kinesis:
     def _active(self, given: dict[str, Any]) -> Stream:
         stream = self._stream(given)
         if stream.status != "ACTIVE":
-            raise _in_use(stream)
+            raise in_use(stream)
         return stream
 
     def _list_shards(self, given: dict[str, Any], now: int) -> dict[str, Any]:
@@ -351,7 +358,7 @@ class Kinesis:
                     f"NextToken and {min(refused)} cannot be provided together.",
                     violation=True,
                 )
-            page = self._opened(token)
+            page = self._tokens.opened(token)
             if now >= page["until"]:
                 raise RefusedError("ExpiredNextTokenException", "The NextToken has expired.")
             stream, start, chosen = self._named(page["stream"]), page["after"], page["filter"]
@@ -364,7 +371,7 @@ class Kinesis:
         answer: dict[str, Any] = {"Shards": [shard.description() for shard in shards[:size]]}
         if len(shards) > size:
             until = now + TOKEN_SECONDS * SECOND
-            answer["NextToken"] = self._sealed(
+            answer["NextToken"] = self._tokens.sealed(
                 stream=stream.name, after=shards[size - 1].id, filter=chosen, until=until
             )
         return answer
@@ -400,7 +407,7 @@ class Kinesis:
 
     def _provisioned(self, given: dict[str, Any]) -> Stream:
         stream = self._active(given)
-        if stream.mode == "ON_DEMAND":
+        if stream.mode == "ON_DEMAND" and not self._forcing:
             raise RefusedError(
                 "ValidationException",
                 f"Request is invalid. Stream {stream.name} under account {ACCOUNT} is in On-Demand mode.",
@@ -411,103 +418,9 @@ class Kinesis:
         stream.status = "UPDATING"
         self._change(stream, act, now)
 
-    # Reading
-
-    def _get_shard_iterator(self, given: dict[str, Any], now: int) -> dict[str, Any]:
-        stream = self._stream(given)
-        if stream.status == "CREATING":
-            raise _in_use(stream)
-        shard = stream.shard(given["ShardId"])
-        settings = self.settings
-        if not shard.iterators.admit(now, 0, settings.shard_reads, _UNLIMITED):
-            raise _exceeded(shard, stream)
-        return {"ShardIterator": self._iterator(stream, shard, self._position(stream, shard, given, now), now)}
-
-    def _position(self, stream: Stream, shard: Shard, given: dict[str, Any], now: int) -> int:
-        kind, sequence = given["ShardIteratorType"], given.get("StartingSequenceNumber")
-        if kind == "TRIM_HORIZON":
-            return 0
-        if kind == "LATEST":
-            return self._log.end
-        if kind == "AT_TIMESTAMP":
-            at = given.get("Timestamp")
-            if at is None:
-                raise RefusedError(
-                    "InvalidArgumentException",
-                    "Must specify timestampInMillis parameter for iterator of type AT_TIMESTAMP.",
-                    violation=True,
-                )
-            if at > now / SECOND:
-                raise RefusedError("InvalidArgumentException", f"The timestamp {at} is in the future.")
-            return stream.offset_at(shard, at)
-        if sequence is None:
-            raise RefusedError(
-                "InvalidArgumentException",
-                f"Must specify startingSequenceNumber parameter for iterator of type {kind}.",
-                violation=True,
-            )
-        offset = stream.offset(shard, sequence)
-        return offset if kind == "AT_SEQUENCE_NUMBER" else offset + 1
-
-    def _iterator(self, stream: Stream, shard: Shard, offset: int, now: int) -> str:
-        return self._sealed(stream=stream.name, number=stream.number, shard=shard.index, offset=offset, made=now)
-
-    def _get_records(self, given: dict[str, Any], now: int) -> dict[str, Any]:
-        position = self._opened(given["ShardIterator"])
-        if "offset" not in position:
-            raise RefusedError("InvalidArgumentException", "Invalid ShardIterator.", violation=True)
-        stream = self._named(position["stream"])
-        if stream.number != position["number"]:  # of a stream that was deleted, and made again
-            raise RefusedError("ResourceNotFoundException", f"Stream {stream.name} under account {ACCOUNT} not found.")
-        settings, age = self.settings, now - position["made"]
-        if age >= settings.iterator_seconds * SECOND:
-            raise RefusedError(
-                "ExpiredIteratorException",
-                f"Iterator expired. The iterator was created {age // 1_000_000} ms ago, while right now the tolerated "
-                f"delay is {settings.iterator_seconds * 1000:.0f} milliseconds.",
-            )
-        shard = stream.shards[position["shard"]]
-        reads = shard.reads
-        reads.forget(now)
-        if reads.events >= settings.shard_reads or reads.bytes >= settings.shard_read_bytes:
-            raise _exceeded(shard, stream)
-        records, size, after, behind = stream.read(shard, position["offset"], given.get("Limit") or READ_RECORDS, now)
-        reads.add(now, size, settings.shard_read_bytes)
-        answer: dict[str, Any] = {"Records": records, "MillisBehindLatest": behind}
-        if stream.at_end(shard, after):
-            answer["ChildShards"] = [
-                {
-                    "ShardId": child.id,
-                    "ParentShards": [parent.id for parent in child.parents],
-                    "HashKeyRange": child.range(),
-                }
-                for child in shard.children
-            ]
-        else:
-            answer["NextShardIterator"] = self._iterator(stream, shard, after, now)
-        return answer
-
-    # Tokens
-
-    def _sealed(self, **content: Any) -> str:
-        """A token that only this judge can have made."""
-        text = json.dumps(content).encode()
-        return base64.b64encode(hmac.digest(self._secret, text, "sha256")[:16] + text).decode()
-
-    def _opened(self, token: str | None) -> dict[str, Any]:
-        if token is None:
-            return {}
-        try:
-            content = base64.b64decode(token, validate=True)
-        except ValueError:
-            content = b""
-        if not hmac.compare_digest(content[:16], hmac.digest(self._secret, content[16:], "sha256")[:16]):
-            raise RefusedError("InvalidArgumentException", "Invalid ShardIterator or NextToken.", violation=True)
-        return dict(json.loads(content[16:]))
-
     def _limit(self, call: str, most: int, now: int) -> None:
         calls = self._calls.setdefault(call, SlidingSecond())
-        if self.settings.calls_limited and not calls.admit(now, 0, most, _UNLIMITED):
+        if self.settings.calls_limited and not calls.admit(now, 0, most, UNLIMITED):
             raise RefusedError("LimitExceededException", f"Rate exceeded for {call} under account {ACCOUNT}.")
 
 
@@ -549,17 +462,3 @@ def _summary(stream: Stream) -> dict[str, Any]:
         "StreamModeDetails": {"StreamMode": stream.mode},
         "StreamCreationTimestamp": stream.created // SECOND,
     }
-
-
-def _in_use(stream: Stream) -> RefusedError:
-    return RefusedError(
-        "ResourceInUseException",
-        f"Stream {stream.name} under account {ACCOUNT} not ACTIVE, instead in state {stream.status}",
-    )
-
-
-def _exceeded(shard: Shard, stream: Stream) -> RefusedError:
-    return RefusedError(
-        "ProvisionedThroughputExceededException",
-        f"Rate exceeded for shard {shard.id} in stream {stream.name} under account {ACCOUNT}.",
-    )

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import boto3
 import msgspec
@@ -24,9 +24,6 @@ from feed_assets_tests.delivery.judge.signatures import ACCESS_KEY, SECRET_KEY
 from feed_assets_tests.delivery.judge.streams import REGION
 from feed_assets_tests.servers.server import LocalServer
 
-if TYPE_CHECKING:
-    from types_boto3_kinesis import KinesisClient
-
 REPOSITORY: Final = Path(__file__).parents[3]
 
 
@@ -34,6 +31,10 @@ class JudgeServer(LocalServer):
     """A judge in a process of its own. Its log is a file in `data`, and stays when the process ends."""
 
     name = "judge"
+
+    def __init__(self, data: Path, port: int = 0) -> None:
+        super().__init__(data, port)
+        self._session: boto3.Session | None = None
 
     @property
     def endpoint(self) -> str:
@@ -64,16 +65,22 @@ class JudgeServer(LocalServer):
         self._run(command, {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"})
         self._wait(self._answers)
 
-    def client(self, **more: Any) -> KinesisClient:
-        """boto3's client of the judge. It does not retry, unless `config` says so."""
-        settings: dict[str, Any] = {
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The same for clients of boto3 in processes with another environment, such as Spark's."""
+        return {
             "endpoint_url": self.endpoint,
             "region_name": REGION,
             "aws_access_key_id": ACCESS_KEY,
             "aws_secret_access_key": SECRET_KEY,
-            "config": Config(retries={"max_attempts": 0}),
         }
-        return boto3.client("kinesis", **(settings | more))
+
+    def client(self, **more: Any) -> Any:
+        """boto3's client of the judge. It does not retry, unless `config` says so."""
+        self._session = self._session or boto3.Session()  # keeps the API's model, which takes long to load
+        return self._session.client(
+            "kinesis", **(self.settings | {"config": Config(retries={"max_attempts": 0})} | more)
+        )
 
     def create(self, stream: str, shards: int = 1) -> str:
         """Make a stream. Returns its name."""
@@ -130,6 +137,10 @@ class JudgeServer(LocalServer):
     def advance(self, seconds: float) -> None:
         """Move the judge's clock forward."""
         self._control("POST", "advance", {"seconds": seconds})
+
+    def stop_clock(self) -> None:
+        """From now on only `advance` moves the judge's clock: limits do not depend on how fast the machine is."""
+        self._control("POST", "stop_clock", None)
 
     def outage(self, seconds: float) -> None:
         """Cut all connections, and refuse new ones for a time."""

@@ -11,6 +11,7 @@ Here: connections, the order of a request's checks, injected faults, and the acc
 | `POST /judge/event` | `{"stream", "operation", "parameters", "after_records" or "after_seconds"}` | runs it then |
 | `POST /judge/trim` | `{"stream", "keep"}` | trims all but the last `keep` records of each shard |
 | `POST /judge/advance` | `{"seconds"}` | moves the judge's clock forward: records, iterators, credentials age |
+| `POST /judge/stop_clock` | | from now on only `advance` moves the judge's clock |
 | `POST /judge/outage` | `{"seconds"}` | cuts all connections, and refuses new ones for a time |
 | `GET /judge/account` | | `account.Account` |
 
@@ -55,18 +56,28 @@ _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Clock:
-    """Nanoseconds since 1970 that never decrease, and that a test can move forward."""
+    """Nanoseconds since 1970 that never decrease, and that a test can stop and move forward."""
 
     def __init__(self) -> None:
         self._offset = time.time_ns() - time.monotonic_ns()
+        self._stopped: int | None = None
 
     def now(self) -> int:
         """The time."""
+        if self._stopped is not None:
+            return self._stopped
         return time.monotonic_ns() + self._offset
 
     def advance(self, seconds: float) -> None:
         """Let time pass at once."""
-        self._offset += round(seconds * SECOND)
+        if self._stopped is not None:
+            self._stopped += round(seconds * SECOND)
+        else:
+            self._offset += round(seconds * SECOND)
+
+    def stop(self) -> None:
+        """From now on only `advance` lets time pass."""
+        self._stopped = self.now()
 
 
 class FaultsSet(msgspec.Struct, forbid_unknown_fields=True):
@@ -172,6 +183,7 @@ class Judge:
             "event": self._add_event,
             "trim": lambda given: self.kinesis.trim(**msgspec.json.decode(given)),
             "advance": lambda given: self.clock.advance(**msgspec.json.decode(given)),
+            "stop_clock": lambda _: self.clock.stop(),
             "outage": lambda given: self._begin_outage(**msgspec.json.decode(given)),
             "account": lambda _: self.account(),
         }
@@ -236,7 +248,7 @@ class Judge:
                 )
                 for shard in stream.shards
             }
-            for stream in self.kinesis.streams.values()
+            for stream in self.kinesis.made
         }
         return Account(
             dict(self.requests),

@@ -307,3 +307,11 @@ class Stream:
 
 def _failure(code: str, message: str) -> str:
     return f'{{"ErrorCode":"{code}","ErrorMessage":"{message}"}}'
+
+
+def in_use(stream: Stream) -> RefusedError:
+    """The error of a stream that is not ACTIVE."""
+    return RefusedError(
+        "ResourceInUseException",
+        f"Stream {stream.name} under account {ACCOUNT} not ACTIVE, instead in state {stream.status}",
+    )
