@@ -115,9 +115,12 @@ class Buffer:
         return [new.lane for new in routed]
 
     def replace(self, shards: Sequence[Shard], now: float) -> None:
-        """Split and merge: new shards have new rates, and take what waits for those that are gone."""
+        """Split and merge: new shards have new rates, and take what waits for those that are gone.
+
+        A new shard has already got what was sent to the old ones, so it waits for a second.
+        """
         before = {lane.shard.name: lane for lane in self.routing.lanes}
-        lanes = [before.get(shard.name) or Lane(shard, self._new_rate(now)) for shard in shards]
+        lanes = [before.get(shard.name) or Lane(shard, self._new_rate(now + 1.0)) for shard in shards]
         self.routing = Routing(lanes, self._limits)
         for lane in set(before.values()).difference(lanes):
             self._end_blocked(lane, now)

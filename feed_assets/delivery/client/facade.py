@@ -41,8 +41,8 @@ Found = TypeVar("Found")
 class Rates(Protocol):
     """The rates of all shards. `limiter.ShardRates` is the real one."""
 
-    def new(self, now: float) -> Rate:
-        """The rate of a shard that is new."""
+    def new(self, start: float) -> Rate:
+        """The rate of a shard that is new, from `start` on."""
         ...
 
 
