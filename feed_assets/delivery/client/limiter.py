@@ -75,15 +75,15 @@ class ShardRate:
         A bucket has space for the first record and a burst. A record above the limit of a second leaves alone.
         """
         rates = self._rates
-        elapsed = max(0.0, now - self._at)
-        self._at = max(self._at, now)
-        self._factor = min(1.0, self._factor + RISE * elapsed)
-        rate = self._factor * rates.fraction
-        gained = rate * elapsed
-        burst = rate * rates.burst
-        self._records = min(rates.records * burst + 1, self._records + rates.records * gained)
-        self._bytes = min(rates.bytes * burst + first, self._bytes + rates.bytes * gained)
-        self._forget(now)
+        elapsed = now - self._at
+        if elapsed > 0.0:
+            self._at = now
+            self._factor = min(1.0, self._factor + RISE * elapsed)
+            rate = self._factor * rates.fraction
+            burst = rate * rates.burst
+            self._records = min(rates.records * burst + 1, self._records + rates.records * rate * elapsed)
+            self._bytes = min(rates.bytes * burst + first, self._bytes + rates.bytes * rate * elapsed)
+            self._forget(now)
         records = min(self._records, max(rates.records, 1.0) - self._used)
         size = min(self._bytes, max(rates.bytes, first) - self._used_bytes)
         return max(0, int(records)), max(0, int(size))
