@@ -282,10 +282,10 @@ def test_k12_half_an_hour_without_the_stream_loses_nothing_and_needs_no_more_mem
     sink.answering = answer
     client = Client(sink, ClientSettings(queue_bytes=500_000), clock=clock)
     done: list[int] = []
+    tracemalloc.start()
     thread = threading.Thread(
         target=client.put_many, args=(numbered(8_000, 100), range(8_000), done.extend), daemon=True
     )
-    tracemalloc.start()
     try:
         thread.start()
         until(lambda: client.counters().queue_bytes > 490_000)
