@@ -12,6 +12,7 @@ delivered, because that one is compared with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,10 +33,12 @@ from feed_assets.delivery.sending import Attempt, staged_rows
 from feed_assets.delivery.staging import Comparison, Staged, stage
 from feed_assets.delivery.streams.address import open_stream
 from feed_assets.delivery.streams.port import Limits, Stream
+from feed_assets.delivery.turn import turn_of
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
 from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, updates_from
+from feed_assets.state.store import Store
 
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
 LOCAL_STREAMS: Final = "streams"
@@ -54,12 +57,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Deliverer:
-    """Delivers partitions of one feed to one destination. Local streams are files of `folder`."""
+    """Delivers partitions of one feed to one destination. Local streams are files of `folder`.
+
+    The state database keeps two deliveries to one stream apart; without one, the caller does.
+    """
 
     feed: Feed
     to: Destination
     folder: Path
     now: Clock = utc_now
+    state: Store | None = None
     code: str = ""
     said: Callable[[str], object] = lambda _: None
     """Gets a sentence when something else than usual happens."""
@@ -79,8 +86,12 @@ class Deliverer:
 
         `again` sends all rows of an update that was delivered already, `without_base` although the update before is
         gone: then vanished keys stay. Raises DeliveryError; nothing was sent if it is a BadRowsError or
-        DestinationError.
+        DestinationError or StreamBusyError.
         """
+        with turn_of(self.to.stream_address, self.state):
+            return self._deliver(partition, again=again, without_base=without_base)
+
+    def _deliver(self, partition: str | None, *, again: bool, without_base: bool) -> Delivery | None:
         for _ in range(ATTEMPTS):
             editions = self.ledger.of(partition)
             update = latest(self.feed, partition, now=self.now())
@@ -102,8 +113,9 @@ class Deliverer:
         return self.ledger.end(begun, Ended(outcome="abandoned", at=self.now(), reason=reason))
 
     def resume(self, begun: Begun) -> Delivery:
-        """Send the rest of an open edition, whatever is in force now."""
-        return self._send(begun)
+        """Send the rest of an open edition, whatever is in force now. Raises DeliveryError."""
+        with turn_of(self.to.stream_address, self.state):
+            return self._send(begun)
 
     def _is_delivered(self, editions: Sequence[Edition], update: Update | None) -> bool:
         if not editions:
@@ -237,20 +249,22 @@ class Deliverer:
     def _send(self, begun: Begun) -> Delivery:
         """Send the rows that are not acknowledged yet, and end the edition."""
         seen = self.acked(begun)
-        counts = None
+        counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
             with self.open_stream() as stream:
+                shards, since = len(stream.shards()), time.monotonic()
                 client = Client(stream, self.client_settings())
                 writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
                 attempt = Attempt(self.ledger, begun, client, writer, seen)
                 counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
+                seconds = time.monotonic() - since
             seen = self.acked(begun)
         if len(missing := everything(begun.rows) - seen):
             raise NotDeliveredError(
                 f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
                 "acknowledged. The edition stays open: run the command again."
             )
-        ended = self.ledger.end(begun, self._ended(begun, seen, counts))
+        ended = self.ledger.end(begun, self._ended(begun, seen, counts, seconds, shards))
         if ended.outcome == "abandoned":
             raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
         self._release(begun)
@@ -261,7 +275,7 @@ class Deliverer:
         parts = self.ledger.parts("acks", begun).values()
         return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
 
-    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None) -> Ended:
+    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None, seconds: float, shards: int) -> Ended:
         parts = self.ledger.parts("acks", begun).values()
         repeats = sum(len(each.set()) for each in parts) - len(seen)
         return Ended(
@@ -273,6 +287,9 @@ class Deliverer:
             throttled=counts.throttled if counts else 0,
             series=counts.series if counts else (),
             series_seconds=counts.series_seconds if counts else 1,
+            seconds=round(seconds, 3),
+            size=counts.acked_bytes if counts else 0,
+            shards=shards,
         )
 
     def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
@@ -285,7 +302,7 @@ class Deliverer:
         since = begun.bases[0].edition if begun.bases else 0
         for each in self.ledger.of(begun.partition):
             if since <= each.number < begun.edition:
-                self.ledger.drop(self.ledger.began(each))
+                self.ledger.drop(self.ledger.began(each), ("acks",), staged=True)
         prefix = f"delivery.{self.to.name}."
         for held in all_pins(self.feed, begun.partition):
             number = held.holder.removeprefix(prefix)
@@ -308,7 +325,7 @@ class Deliverer:
             "columns": list(to.columns),
             "key": list(to.key),
             "shard_key": list(to.shard_columns),
-            "stream": to.stream.partition("?")[0],
+            "stream": to.stream_address,
             "store": to.store,
             "values": to.values,
             "encoding": encoding.FORMAT,

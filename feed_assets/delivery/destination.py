@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.stores.address import store_kind
@@ -85,6 +85,8 @@ class Destination(BaseModel):
     Default: `consumer` with a store, `none` without.
     """
 
+    _path: Path | None = PrivateAttr(default=None)
+
     @field_validator("name", "space")
     @classmethod
     def _is_label(cls, value: str) -> str:
@@ -126,10 +128,23 @@ class Destination(BaseModel):
             raise ValueError(f"settled_by {_NO_STORE}")
         return self
 
+    def problem(self, field: str, message: str) -> str:
+        """A line about what is wrong with a field: with file and number of the line, if it was loaded from a file."""
+        if self._path is None:
+            return f"{self.name}: {field}: {message}"
+        # The file as it is now: a destination keeps no positions, which only such a line needs.
+        line = read_document(self._path.read_text(encoding="utf-8-sig")).line((field,))
+        return f"{self._path}:{line}: {field}: {message}"
+
     @property
     def limits(self) -> Limits:
         """What a shard of the stream takes in a second. The stream itself says how large a record may be."""
         return Limits(records_a_second=self.records_a_second, bytes_a_second=self.bytes_a_second)
+
+    @property
+    def stream_address(self) -> str:
+        """The stream without options: two destinations may share it."""
+        return self.stream.partition("?")[0]
 
     @property
     def shard_columns(self) -> tuple[str, ...]:
@@ -166,6 +181,7 @@ def load_destination(path: Path | str) -> Destination:
                 problems.append((document.line(location), dotted(location), field_message(details, fields)))
         else:
             if not problems:
+                found._path = path  # noqa: SLF001 - its own
                 return found
     raise DestinationError("\n".join(": ".join(filter(None, (f"{path}:{n}", *rest))) for n, *rest in sorted(problems)))
 

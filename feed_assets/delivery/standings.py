@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal
 
-from feed_assets.delivery.ledger import Begun, Ended
+from feed_assets.delivery.ledger import Begun, Edition, Ended
 from feed_assets.file_feed.names import begun as begun_at
 from feed_assets.file_feed.scanning import latest_of_all
 
@@ -29,6 +29,13 @@ class Standing:
     begun: Begun | None
     ended: Ended | None
     is_wanted: bool = True
+
+    @property
+    def edition(self) -> Edition | None:
+        """The last edition, as the ledger lists it; None if there is none."""
+        if self.begun is None:
+            return None
+        return Edition(self.partition, self.begun.edition, has_ended=self.ended is not None)
 
     @property
     def state(self) -> State:
