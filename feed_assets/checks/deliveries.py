@@ -155,7 +155,7 @@ def _combined(key: dg.AssetKey, name: str, found: Mapping[str | None, _Result]) 
     """One result for all partitions of the run: the worst, with the text of each that failed."""
     failed = {partition: each for partition, each in found.items() if not each.passed}
     shown = failed or found
-    text = "; ".join(f"{partition or ''} {each.text}".strip() for partition, each in shown.items())
+    text = "; ".join(f"{partition}: {each.text}" if len(found) > 1 else each.text for partition, each in shown.items())
     severity = _ERROR if any(each.severity is _ERROR for each in failed.values()) or not failed else _WARN
     metadata: dict[str, Any] = {"partitions": len(found)} if len(found) > 1 else {}
     return dg.AssetCheckResult(
