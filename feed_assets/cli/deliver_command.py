@@ -240,6 +240,7 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
     """Delivers to the destination of this name. Raises UsageError, DestinationError."""
     from feed_assets.delivery.delivering import Deliverer  # noqa: PLC0415 - loads pyarrow
     from feed_assets.file_feed.feed import Feed  # noqa: PLC0415 - only if it is used
+    from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
 
     installation = installation or load_installation()
     known = {each.name: each for each in _destinations(installation)}
@@ -248,7 +249,8 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
         raise click.UsageError(f"{name} is no destination of {installation.settings.deliveries_directory}; {there}.")
     settings = installation.settings
     to = known[name]
-    return Deliverer(Feed(installation.blackboard, to.feed), to, settings.local_state, now=now, said=say)
+    feed, state = Feed(installation.blackboard, to.feed), Store(settings.state)
+    return Deliverer(feed, to, settings.local_state, now=now, state=state, said=say)
 
 
 def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:

@@ -120,10 +120,8 @@ def why(asked: Tick) -> list[str]:
 
 def checked(result: dg.ExecuteInProcessResult | dg.JobExecutionResult) -> dict[str, tuple[bool, str, str]]:
     """The results of checks, by name: whether it passed, the severity of a failure, the text."""
-    found = [
-        each.event_specific_data for each in result.all_events if each.event_type_value == "ASSET_CHECK_EVALUATION"
-    ]
-    return {each.check_name: (each.passed, each.severity.value, each.description) for each in found}
+    found = result.get_asset_check_evaluations()
+    return {each.check_name: (each.passed, each.severity.value, each.description or "") for each in found}
 
 
 def shown(store: Installation, day: str | None = DAY) -> dg.AssetMaterialization:
@@ -215,8 +213,7 @@ def test_a_delivery_settles_when_a_consumer_has_brought_it_into_the_store(store:
 def test_a_delivery_that_nobody_consumes_is_overdue(store: Installation, source: Source) -> None:
     source.publish(prices(tea=2.5))
     tick(store)
-    late = store.at(store.now + timedelta(minutes=16))
-    late._definitions = delivering(late, priced()).definitions
+    late = delivering(store.at(store.now + timedelta(minutes=16)), priced())
 
     (request,) = late.tick("deliveries").requests
     found = checked(late.check(DELIVERY, DAY, "settled"))
