@@ -99,7 +99,7 @@ class Deliverer:
             if begun is not None:
                 return self._send(begun)
             editions = self.ledger.of(partition)
-            if not again and self._is_delivered(editions, update):
+            if self._is_delivered(editions, update) and (update is None or not again):
                 return None
             begun = self._begin(partition, update, editions, everything_again=again, without_base=without_base)
             if begun is not None:

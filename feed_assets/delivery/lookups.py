@@ -18,6 +18,7 @@ from feed_assets.delivery.staging import read_staged
 from feed_assets.delivery.stores.address import open_store
 from feed_assets.delivery.stores.port import Store
 from feed_assets.delivery.versions import Version
+from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
     from feed_assets.delivery.delivering import Deliverer
@@ -60,10 +61,12 @@ def lookup(to: Destination, folder: Path, key: Sequence[str], partition: str | N
     A text that is JSON of another type, such as a number, is taken as it, too, if the key has several columns.
     """
     if len(key) != len(to.key):
-        raise DestinationError(f"The key of {to.name} has {len(to.key)} columns ({', '.join(to.key)}), not {len(key)}.")
+        columns = f"{counted(len(to.key), 'column')} ({', '.join(to.key)})"
+        raise DestinationError(f"The key of {to.name} has {columns}, and {counted(len(key), 'value')} came.")
     if (to.values == "per_partition") != (partition is not None):
-        needed = "needs a partition" if partition is None else "has no partitions in its keys"
-        raise DestinationError(f"{to.name} {needed}.")
+        needed = "give one, too" if partition is None else "leave it out, or set `values: per_partition`"
+        what = "has a value for each partition" if partition is None else "has one value for all partitions"
+        raise DestinationError(f"A key of {to.name} {what}: {needed}.")
     values = [list(key), [_as_json(each) for each in key]]
     names = list(dict.fromkeys(store_key(to, partition or "", each) for each in values))
     with store_of(to, folder) as store:
