@@ -54,9 +54,9 @@ def deliver() -> None:
 @_partition
 @json_option
 def run(name: str, partition: str | None, *, as_json: bool) -> None:
-    """Deliver each partition whose update in force was not delivered, and resume what is open; the oldest first.
+    """Deliver each partition that is due, the oldest first.
 
-    If a partition fails, the others go on, and the exit code is 1.
+    That is one whose update in force was not delivered, or whose delivery has not ended: it is resumed. If a partition fails, the others go on, and the exit code is 1.
     """
     from feed_assets.delivery.errors import StreamBusyError  # noqa: PLC0415 - only this command needs it
 
@@ -82,7 +82,10 @@ def run(name: str, partition: str | None, *, as_json: bool) -> None:
 @click.argument("name", metavar="[DESTINATION]", required=False)
 @json_option
 def list_command(name: str | None, *, as_json: bool) -> None:
-    """List the destinations, or the partitions of one: what is in force, what was delivered, and what is due."""
+    """List the destinations, or the partitions of one.
+
+    Shows what is in force, what was delivered, and what is due.
+    """
     installation = load_installation()
     if name is None:
         rows: list[dict[str, Any]] = [
@@ -110,9 +113,9 @@ def list_command(name: str | None, *, as_json: bool) -> None:
 @_partition
 @json_option
 def audit(name: str, partition: str | None, *, as_json: bool) -> None:
-    """Count the rows of the last delivery of each partition at every hop, and name the first hop that lacks one.
+    """Count rows at every hop, and name the first that lacks some.
 
-    The exit code is 1 if a row is missing at a hop that is over.
+    Looks at the last delivery of each partition. The exit code is 1 if a row is missing at a hop that is over.
     """
     from feed_assets.delivery.audit import account, summarize  # noqa: PLC0415 - loads pyarrow
 
@@ -138,7 +141,7 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
 @_partition
 @json_option
 def show(name: str, partition: str | None, *, as_json: bool) -> None:
-    """Show the editions of a partition: what began and ended when, with how many rows."""
+    """Show all editions: what began and ended when, with how many rows."""
     deliverer = _deliverer(name)
     rows = [
         {
@@ -175,7 +178,10 @@ def replay(name: str, partition: str | None, *, without_base: bool, as_json: boo
 @click.option("--partition", "-p", metavar="PARTITION", help="The partition; leave it out if the feed has none.")
 @click.option("--reason", default="by hand", show_default=True, help="Why; `deliver show` says it.")
 def abandon(name: str, partition: str | None, reason: str) -> None:
-    """Give up the open edition of a partition: its senders end, and the next delivery takes its place."""
+    """Give up the open edition of a partition.
+
+    Its senders end, and the next delivery takes its place.
+    """
     deliverer = _deliverer(name)
     editions = [each for each in deliverer.ledger.of(partition) if not each.has_ended]
     if not editions:
@@ -190,9 +196,9 @@ def abandon(name: str, partition: str | None, reason: str) -> None:
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to read.")
 @json_option
 def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
-    """Bring the records of the destination's stream into its store, until SIGTERM or Ctrl-C.
+    """Bring the records of a stream into its store until Ctrl-C.
 
-    Start as many as there are shards; each may be killed at any time, and what it did not write down is read again.
+    SIGTERM ends it, too. Start as many as there are shards; each may be killed at any time, and what it did not write down is read again.
     """
     from feed_assets.delivery.consuming.starting import consumer_of  # noqa: PLC0415 - loads pyarrow
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
@@ -217,7 +223,7 @@ def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
 @_partition
 @json_option
 def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: bool) -> None:
-    """Look up the value of a KEY in the destination's store; a value for each column of the key.
+    """Look up a KEY in the store: a value for each of its columns.
 
     The exit code is 1 if there is none.
     """

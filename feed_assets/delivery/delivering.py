@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -26,13 +27,13 @@ from feed_assets.delivery.client.facade import Client
 from feed_assets.delivery.client.settings import ClientSettings, Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
-from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError
+from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError, StreamError
 from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
 from feed_assets.delivery.ordinals import Ordinals, everything
 from feed_assets.delivery.sending import Attempt, staged_rows
 from feed_assets.delivery.staging import Comparison, Staged, stage
 from feed_assets.delivery.streams.address import open_stream
-from feed_assets.delivery.streams.port import Limits, Stream
+from feed_assets.delivery.streams.port import Limits, NotSentError, Stream
 from feed_assets.delivery.turn import turn_of
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
@@ -178,7 +179,7 @@ class Deliverer:
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
-        with self.open_stream() as stream:
+        with self._answering(), self.open_stream() as stream:
             limits = stream.limits()
         staged = self._staged(comparison, limits, partition)
         begun = Begun(
@@ -251,7 +252,7 @@ class Deliverer:
         seen = self.acked(begun)
         counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
-            with self.open_stream() as stream:
+            with self._answering(), self.open_stream() as stream:
                 shards, since = len(stream.shards()), time.monotonic()
                 client = Client(stream, self.client_settings())
                 writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
@@ -337,6 +338,14 @@ class Deliverer:
     def open_stream(self) -> Stream:
         """The destination's stream."""
         return open_stream(self.to.stream, self.folder / LOCAL_STREAMS, self.to.limits)
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Raise StreamError where the stream did not answer a question; the client itself asks again."""
+        try:
+            yield
+        except NotSentError as error:
+            raise StreamError(f"{self.to.stream_address} did not answer: {error}. Run the command again.") from None
 
     def client_settings(self) -> ClientSettings:
         """How its client sends."""

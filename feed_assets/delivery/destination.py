@@ -62,11 +62,11 @@ class Destination(BaseModel):
     Default: the name.
     """
     values: Literal["newest", "per_partition"] = "newest"
-    """`newest`: a key has the value of the newest partition. `per_partition`: one of each."""
+    """`newest`: a key has the value of the newest partition. `per_partition`: it has one for each."""
     since: Literal["all", "now"] | date = Field("all", alias="from")
     """The partitions of a new destination: `all` of them, or those published from `now` on, or since a date."""
     bad_rows: Literal["fail"] = "fail"
-    """What rows do that cannot be sent: the delivery fails before anything is sent."""
+    """`fail`: a row that cannot be sent fails the delivery before anything is sent."""
     records_a_second: int = Field(1_000, ge=1)
     """Records that a shard takes in a second."""
     bytes_a_second: int = Field(1_000_000, ge=1)

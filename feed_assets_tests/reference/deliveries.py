@@ -8,8 +8,8 @@ from feed_assets_tests.reference.sources import fields
 HEAD = """\
 # YAML of a destination
 
-A destination is one YAML file in the project's directory of deliveries: [From an update to a lookup](../delivery.md) shows
-one. A wrong field is an error that names the file and the line.
+A destination is one YAML file in the project's directory of deliveries: [From an update to a lookup](../delivery.md)
+shows one. A wrong field is an error that names the file and the line.
 """
 
 

@@ -108,4 +108,4 @@ def _bounds(schema: Mapping[str, Any]) -> str:
         return f" from {schema['minimum']:g} to {schema['maximum']:g}"
     if "exclusiveMinimum" in schema:
         return f" above {schema['exclusiveMinimum']:g}"
-    return f" from {schema['minimum']:g}" if "minimum" in schema else ""
+    return f" from {schema['minimum']:,.9g}" if "minimum" in schema else ""
