@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
     from feed_assets_tests.blackboard.sized import SizedStore
+    from feed_assets_tests.delivery.judge.running import JudgeServer
     from feed_assets_tests.harness import Installation
     from feed_assets_tests.servers.ceph import Ceph
     from feed_assets_tests.servers.dynalite import Dynalite
@@ -133,6 +134,15 @@ def redis_server(slow_start: None, tmp_path_factory: pytest.TempPathFactory) -> 
     from feed_assets_tests.servers.redis import RedisServer  # noqa: PLC0415 - as above
 
     yield from _running(RedisServer, tmp_path_factory.mktemp("redis"))
+
+
+@pytest.fixture
+def judge(slow_start: None, tmp_path: Path) -> Iterator[JudgeServer]:
+    """A judge of Kinesis clients in a process of its own, new for each test. It does not touch the environment."""
+    from feed_assets_tests.delivery.judge.running import judging  # noqa: PLC0415 - slow to load, and few tests need it
+
+    with judging(tmp_path) as started:
+        yield started
 
 
 def _running(server: type[Server], folder: Path) -> Iterator[Server]:

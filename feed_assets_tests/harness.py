@@ -123,6 +123,7 @@ class Tick:
 
     requests: tuple[dg.RunRequest, ...]
     events: tuple[dg.AssetMaterialization | dg.AssetObservation, ...]
+    checked: tuple[dg.AssetCheckEvaluation, ...]
     skipped: str
     cursor: str
 
@@ -357,7 +358,8 @@ class Installation:
         self.cursors[name] = result.cursor or ""
         return Tick(
             tuple(result.run_requests or ()),
-            tuple(result.asset_events),
+            tuple(each for each in result.asset_events if not isinstance(each, dg.AssetCheckEvaluation)),
+            tuple(each for each in result.asset_events if isinstance(each, dg.AssetCheckEvaluation)),
             result.skip_message or "",
             result.cursor or "",
         )

@@ -95,7 +95,7 @@ def _judged(deliverer: Deliverer, partition: str | None, names: set[str], now: d
         LOOKUPS: lambda: _lookups(deliverer, found),
     }
     results = {name: judges[name]() for name in names}
-    summarize(deliverer.ledger, found)
+    summarize(deliverer.ledger, editions[-1], found)
     return results
 
 

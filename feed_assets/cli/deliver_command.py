@@ -120,12 +120,11 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
     from feed_assets.delivery.audit import account, summarize  # noqa: PLC0415 - loads pyarrow
 
     deliverer = _deliverer(name)
-    found = [
-        account(deliverer.ledger, deliverer.to, editions[-1], now=now())
-        for _, editions in sorted(deliverer.ledger.editions(partition).items(), key=lambda each: each[0] or "")
-    ]
-    for each in found:
-        summarize(deliverer.ledger, each)
+    ledger = deliverer.ledger
+    last = [editions[-1] for _, editions in sorted(ledger.editions(partition).items(), key=lambda each: each[0] or "")]
+    found = [account(ledger, deliverer.to, each, now=now()) for each in last]
+    for edition, each in zip(last, found, strict=True):
+        summarize(ledger, edition, each)
     if as_json:
         print_json([asdict(each) for each in found])
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from feed_assets.cli.feed_place import login_name
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_fields, print_json, print_table, print_text, say
 from feed_assets.cli.workflow_client import chosen_workflow, client_of, place_of, workflow_option
+from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
     from feed_assets.workflow.client import Client
@@ -207,6 +208,39 @@ def check(name: str | None, *, as_json: bool) -> None:
         print_text(found.sentence)
 
 
+@click.command()
+@workflow_option
+@click.option(
+    "--older-than",
+    type=click.FloatRange(1),
+    default=24.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Leave younger files.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the files only.")
+@json_option
+def sweep(name: str | None, older_than: float, *, dry_run: bool, as_json: bool) -> None:
+    """Delete files below scratch/ that no task needs, such as those of workers that were killed.
+
+    The master does that each hour. No master is needed.
+    """
+    from feed_assets.workflow.sweep import sweep as swept  # noqa: PLC0415 - only this command needs it
+
+    installation = load_installation()
+    place = place_of(installation, chosen_workflow(installation, name))
+    found = swept(place, now=datetime.now(UTC), orphan_after=timedelta(hours=older_than), dry_run=dry_run)
+    if as_json:
+        files = [{"key": each.key, "bytes": each.size, "modified": each.modified.isoformat()} for each in found]
+        print_json({"files": files, "deleted": not dry_run})
+        return
+    rows = [(each.key, each.size, f"{each.modified:%Y-%m-%d %H:%M}") for each in found]
+    print_table(["file", "bytes", "written"], rows, empty="Each file has an owner, or is younger.", keep=["file"])
+    if found:
+        what = counted(len(found), "file")
+        say(f"{what} without an owner. Nothing was deleted, as --dry-run says." if dry_run else f"Deleted {what}.")
+
+
 def _client(name: str | None) -> Client:
     installation = load_installation()
     return client_of(installation, chosen_workflow(installation, name), patience=PATIENCE)
@@ -242,6 +276,7 @@ TASK_COMMANDS: Final = (
     explain,
     insert,
     check,
+    sweep,
     _ordering(
         "pause", "GROUP|all", "Lease no tasks of GROUP any more; what is under way is committed.", "{} is paused."
     ),

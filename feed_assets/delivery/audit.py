@@ -103,9 +103,8 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
     )
 
 
-def summarize(ledger: Ledger, found: Account) -> None:
+def summarize(ledger: Ledger, edition: Edition, found: Account) -> None:
     """Keep what a settled delivery came to in one object, and drop the sets. Its rows stay for lookups."""
-    edition = Edition(found.partition, found.edition, has_ended=True)
     begun = ledger.began(edition)
     if found.state == "settled" and found.is_whole and ledger.settled_summary(edition) is None:
         ledger.summarize(begun, {"rows": found.rows, "repeats": found.repeats, "superseded": found.superseded})

@@ -202,13 +202,17 @@ class Deliverer:
             if held:
                 unpin(self.feed, held)
             return None
-        if {each.number for each in self.ledger.of(partition)} != {*(each.number for each in editions), number}:
-            self.abandon(begun, "another edition began at the same time")
-            return None
+        reason = "another edition began at the same time" if self._is_beside_another(begun, editions) else ""
         if not (is_latest(update) if update else latest(self.feed, partition, now=self.now()) is None):
-            self.abandon(begun, "another update came into force while it began")
-            return None
-        return begun
+            reason = "another update came into force while it began"
+        if reason:
+            self.abandon(begun, reason)
+        return None if reason else begun
+
+    def _is_beside_another(self, begun: Begun, editions: Sequence[Edition]) -> bool:
+        """Whether the ledger has got an edition that this one was not compared with."""
+        known = {begun.edition, *(each.number for each in editions)}
+        return any(each.number not in known for each in self.ledger.of(begun.partition))
 
     def _base_of(self, editions: Sequence[Edition]) -> int:
         """The place of the last delivered edition; 0 if none was."""

@@ -24,7 +24,6 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
 from feed_assets.delivery.errors import LedgerError
 from feed_assets.delivery.ordinals import Ordinals, packed, unpacked
-from feed_assets.delivery.streams.port import Limits
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_label, check_partition
@@ -104,9 +103,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 0
     """The open shards when it began."""
 
-    def share(self, limits: Limits) -> float:
+    def share(self, records_a_second: int, bytes_a_second: int) -> float:
         """The part of the limit of all shards, of records or of bytes, that the last sender used."""
-        used = max(sum(self.series) / limits.records_a_second, self.size / limits.bytes_a_second)
+        used = max(sum(self.series) / records_a_second, self.size / bytes_a_second)
         return used / max(self.shards * self.seconds, 0.001)
 
     @property
@@ -135,11 +134,17 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """An edition in the listing, and whether it has ended."""
+    """An edition in the listing: the tags of its two objects; "" if it has not ended."""
 
     partition: str | None
     number: int
-    has_ended: bool
+    begun: str
+    ended: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was delivered or abandoned."""
+        return self.ended != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +159,10 @@ class Ledger:
 
     def editions(self, within: str | None = None) -> dict[str | None, list[Edition]]:
         """The editions of all partitions, or of this one, oldest first: two listings."""
-        ended = {self._split(key) for key in self._listed("ended", within)}
+        ended = dict(self._listed("ended", within))
         found: dict[str | None, list[Edition]] = {}
-        for partition, number in map(self._split, self._listed("begun", within)):
-            found.setdefault(partition, []).append(Edition(partition, number, (partition, number) in ended))
+        for place, tag in self._listed("begun", within):
+            found.setdefault(place[0], []).append(Edition(*place, tag, ended.get(place, "")))
         return found
 
     def of(self, partition: str | None) -> list[Edition]:
@@ -166,11 +171,11 @@ class Ledger:
 
     def began(self, edition: Edition) -> Begun:
         """What an edition is to send. Raises LedgerError."""
-        return self._remembered("begun", edition.partition, edition.number, Begun)
+        return self._remembered("begun", edition, edition.begun, Begun)
 
     def ended(self, edition: Edition) -> Ended:
         """How an edition that has ended did so. Raises LedgerError."""
-        return self._remembered("ended", edition.partition, edition.number, Ended)
+        return self._remembered("ended", edition, edition.ended, Ended)
 
     def begin(self, begun: Begun) -> bool:
         """Begin an edition; False if another has this number."""
@@ -180,14 +185,12 @@ class Ledger:
         """End an edition, and return how it has ended: two runners cannot do so differently."""
         if self._create("ended", begun.partition, begun.edition, ended):
             return ended
-        return self.ended(Edition(begun.partition, begun.edition, has_ended=True))
+        return self._ended(begun) or ended
 
     def is_abandoned(self, begun: Begun) -> bool:
         """Whether somebody has abandoned the edition: one GET."""
-        try:
-            return self.ended(Edition(begun.partition, begun.edition, has_ended=True)).outcome == "abandoned"
-        except LedgerError:
-            return False
+        ended = self._ended(begun)
+        return ended is not None and ended.outcome == "abandoned"
 
     def first_seen(self, now: datetime) -> datetime:
         """When the destination was first seen, which is now if it never was."""
@@ -222,7 +225,7 @@ class Ledger:
 
     def summarized(self) -> set[tuple[str | None, int]]:
         """The partitions and numbers of the editions that have a summary: a listing."""
-        return {self._split(key) for key in self._listed("summaries", None)}
+        return {place for place, _ in self._listed("summaries", None)}
 
     def settled_summary(self, edition: Edition) -> dict[str, Any] | None:
         """What an edition came to, if it has settled, and somebody has summarized it."""
@@ -244,16 +247,17 @@ class Ledger:
     def _key(self, area: str, partition: str | None, number: int) -> str:
         return f"{self._prefix(area, partition)}{number:0{_DIGITS}}"
 
-    def _listed(self, area: str, within: str | None) -> Iterator[str]:
+    def _listed(self, area: str, within: str | None) -> Iterator[tuple[tuple[str | None, int], str]]:
+        """Partition and number of each edition, and the tag of its object."""
         prefix = self._prefix(area, None)
         for entry in list_all(self.feed.blackboard, self._prefix(area, within)):
-            yield entry.key.removeprefix(prefix)
+            partition, _, number = entry.key.removeprefix(prefix).rpartition("/")
+            if not number.isdecimal():
+                raise LedgerError(f"{self.feed.blackboard.uri(entry.key)} is no edition: remove it.")
+            yield (partition or None, int(number)), entry.tag
 
-    def _split(self, rest: str) -> tuple[str | None, int]:
-        partition, _, number = rest.rpartition("/")
-        if not number.isdecimal():
-            raise LedgerError(f"{self.feed.uri}{AREA}/{self.destination} has {rest}, which is no edition: remove it.")
-        return partition or None, int(number)
+    def _ended(self, begun: Begun) -> Ended | None:
+        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def _create(self, area: str, partition: str | None, number: int, content: msgspec.Struct) -> bool:
         key = self._key(area, partition, number)
@@ -264,9 +268,9 @@ class Ledger:
             return self.feed.blackboard.read(key).data == data  # the answer to this very write may have been lost
         return True
 
-    def _remembered(self, area: str, partition: str | None, number: int, form: type[Found]) -> Found:
-        key = self._key(area, partition, number)
-        known = self.feed.blackboard.uri(key), area
+    def _remembered(self, area: str, edition: Edition, tag: str, form: type[Found]) -> Found:
+        key = self._key(area, edition.partition, edition.number)
+        known = self.feed.blackboard.uri(key), tag
         if (found := _known.get(known)) is None:
             found = self._read(key, form)
             if found is None:

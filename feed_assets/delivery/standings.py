@@ -29,13 +29,8 @@ class Standing:
     begun: Begun | None
     ended: Ended | None
     is_wanted: bool = True
-
-    @property
-    def edition(self) -> Edition | None:
-        """The last edition, as the ledger lists it; None if there is none."""
-        if self.begun is None:
-            return None
-        return Edition(self.partition, self.begun.edition, has_ended=self.ended is not None)
+    edition: Edition | None = None
+    """The last edition, as the ledger lists it."""
 
     @property
     def state(self) -> State:
@@ -67,7 +62,7 @@ def standings(deliverer: Deliverer, *, now: datetime) -> Sequence[Standing]:
         begun = deliverer.ledger.began(last) if last else None
         ended = deliverer.ledger.ended(last) if last and last.has_ended else None
         wanted = _is_wanted(deliverer, partition, in_force.get(partition))
-        found.append(Standing(partition, in_force.get(partition), begun, ended, wanted))
+        found.append(Standing(partition, in_force.get(partition), begun, ended, wanted, last))
     return found
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from feed_assets.file_feed.record import CheckOutcome
+from feed_assets.file_feed.record import CheckOutcome, Record
+from feed_assets.resources.event_log import event_log
 from feed_assets.steps.audit import Audited
+
+SEARCHED = 20
+"""Evaluations of a check to search for those of an update."""
 
 StepContext = dg.AssetCheckExecutionContext | dg.AssetExecutionContext
 """The context of a step that has checks: of an audit, or of a job that also made the asset."""
@@ -70,6 +75,40 @@ def log_evaluations(
         )
         # Logged by this run, because Dagster accepts only one evaluation of a day without a run.
         log_event(context, evaluation)
+
+
+def evaluations_without_run(
+    instance: dg.DagsterInstance, key: dg.AssetKey, record: Record
+) -> list[dg.AssetCheckEvaluation]:
+    """The outcomes in the record of an update that no run of this instance has made; none if they were reported.
+
+    They name their partition in text only: Dagster stores one evaluation of a check and partition without a run, and
+    refuses the next one.
+    """
+    where = f"{record.partition}: " if record.partition is not None else ""
+    reason = f" ({record.history[-1].reason})" if record.history[-1].reason else ""
+    audited = Audited(record.update, record.checks, f"{where}update {record.update} is {record.state}{reason}.")
+    if not record.checks or _is_reported(instance, dg.AssetCheckKey(key, record.checks[0].name), record.update):
+        return []
+    partition = {"partition": record.partition} if record.partition is not None else {}
+    return [
+        dg.AssetCheckEvaluation(
+            asset_key=key,
+            blocking=outcome.severity == "ERROR",
+            **_evaluation(
+                replace(outcome, description=f"{where}{outcome.description}"),
+                {**partition, **_observed(outcome, audited)},
+            ),
+        )
+        for outcome in record.checks
+    ]
+
+
+def _is_reported(instance: dg.DagsterInstance, check: dg.AssetCheckKey, update: str) -> bool:
+    """Whether a recent evaluation of a check is about this update."""
+    recent = event_log(instance).get_asset_check_execution_history(check, limit=SEARCHED)
+    found = (each.event.asset_check_evaluation for each in recent if each.event)
+    return any(each is not None and each.metadata.get("update") == dg.TextMetadataValue(update) for each in found)
 
 
 def log_event(context: StepContext, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:

@@ -14,12 +14,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Item_contra = TypeVar("Item_contra", contravariant=True)
 Answer_co = TypeVar("Answer_co", covariant=True)
+
+SWITCH_SECONDS: Final = 0.0005
+"""For `sys.setswitchinterval` in a service with a group commit: how soon a thread gives way. The thread that writes the
+journal needs Python's lock after each request to the disk, and the thread that takes requests has it."""
 
 _log = logging.getLogger(__name__)
 

@@ -43,9 +43,10 @@ def _stream(to: Destination, folder: Path) -> Finding:
     kind, place, _ = require_stream(to.stream)
     if kind == "local" and not (file := folder / LOCAL_STREAMS / f"{place}.db").exists():
         return Finding("warning", f"{file} {NOT_YET}.", "The first delivery creates it.")
-    with open_stream(to.stream, folder / LOCAL_STREAMS, to.limits) as stream:
-        limits, shards = stream.limits(), stream.shards()
-    rate = f"{len(shards) * limits.records_a_second:,} records a second"
+    with open_stream(to.stream, folder / LOCAL_STREAMS) as stream:
+        stream.limits()
+        shards = stream.shards()
+    rate = f"{len(shards) * to.records_a_second:,} records a second"
     found = f"{to.stream_address} answers: {counted(len(shards), 'open shard')}, {rate}"
     return Finding("ok", found if kind == "local" else f"{found}; whether records may be put was not tried")
 

@@ -52,6 +52,7 @@ from feed_assets.sensors.slot_quality import slot_quality
 from feed_assets.sensors.starts import starts
 from feed_assets.sensors.ticks import HandOver, run_all
 from feed_assets.sensors.warehouse_loads import warehouse_loads
+from feed_assets.sensors.workflow_alerts import workflow_alerts
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.loading import load_sources
 from feed_assets.sources.spec import Source
@@ -164,7 +165,7 @@ class Project:
                 *(deliveries.checks if deliveries else ()),
             ],
             sensors=[
-                *self._sensors(own, channels, hand_over, warehouse=bool(tables)),
+                *self._sensors(own, channels, hand_over, found, warehouse=bool(tables)),
                 *(deliveries.sensors if deliveries else ()),
             ],
             jobs=jobs,
@@ -206,6 +207,7 @@ class Project:
         assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
         channels: frozenset[str],
         hand_over: HandOver,
+        workflows: ProjectWorkflows,
         *,
         warehouse: bool,
     ) -> Iterator[dg.SensorDefinition]:
@@ -260,6 +262,8 @@ class Project:
             yield data_catalog(sources, settings.first_day, interval_seconds=interval)
         if "notifier" in channels:
             yield alerts(interval_seconds=interval)
+        if workflows.flows:
+            yield workflow_alerts(workflows, notifies="notifier" in channels, interval_seconds=interval)
 
     def _checked_hours(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The asset of the checked hours of each source that has one."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from socket import socket
 from typing import Any
 
+from feed_assets.journal.group_commit import SWITCH_SECONDS
 from feed_assets.journal.segments import Segments
 from feed_assets.receiving.committing import Committer
 from feed_assets.receiving.keeping import Keeper
@@ -22,9 +23,6 @@ from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server
 from feed_assets.sources.spec import Source
 from feed_assets.state.store import Store
-
-SWITCH_SECONDS = 0.0005
-"""How soon a thread gives way: the thread that writes the journal waits for the thread that takes requests."""
 
 
 def run(

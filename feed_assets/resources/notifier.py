@@ -1,7 +1,7 @@
 """Send alerts and mail to people.
 
 Here: the content of an alert, a webhook, and the mail server. Not here: when something is sent (`sensors.alerts`,
-`sensors.late_reports`), and what a mail says (`notices`).
+`sensors.workflow_alerts`, `sensors.late_reports`), and what a mail says (`notices`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ WEBHOOK = "FEED_ASSETS_ALERT_WEBHOOK"
 TITLES = {
     "rejected": "Rejected by its checks",
     "failed": "Failed",
+    "dead": "Dead tasks",
     "late data": "Late data",
     "reprocessed": "Late data was processed",
     "gone back": "Late data went back",
@@ -64,11 +65,11 @@ class AlertNotSentError(FeedAssetsError):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A failed run, a rejected update or late data; each reason is a line; `command` shows more.
+    """A failed run, a rejected update, dead tasks or late data; each reason is a line; `command` shows more.
 
-    `kind` is `failed`, `rejected`, `late data`, `reprocessed`: late data was processed, or `gone back`: it changed
-    again before a run began. `run_id` is "" if there is no run. Alerts of one `id` are the same message, sent again
-    because nobody knows whether it arrived; "": unknown.
+    `kind` is `failed`, `rejected`, `dead`: tasks of a workflow, `late data`, `reprocessed`: late data was processed, or
+    `gone back`: it changed again before a run began. `run_id` is "" if there is no run. Alerts of one `id` are the same
+    message, sent again because nobody knows whether it arrived; "": unknown.
     """
 
     kind: str

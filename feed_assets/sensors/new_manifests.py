@@ -85,7 +85,8 @@ def new_manifests(
         description=(
             "Reports each new valid update, each invalidation and each update that became valid late, once, as an "
             "asset event with the update as its data version. Runs the derived partitions that are behind their "
-            "inputs. Updates that runs of this instance published are not reported again. A scan that begins every "
+            "inputs. Reports the checks of updates that no run of this instance made, also of rejected ones. Updates "
+            "that runs of this instance published are not reported again. A scan that begins every "
             f"{scan_seconds} seconds finds the changes of programs without feed_assets."
         ),
     )
@@ -156,10 +157,10 @@ class _Tick:
             **({"resume": resume} if resume else {}),
             **({"compare": compare} if compare else {}),
         }
-        reported, decided = counted(len(self.events.found), "event"), "; ".join(requests.decided[:3])
+        reported, decided = counted(len(self.events.all), "event"), "; ".join(requests.decided[:3])
         return dg.SensorResult(
             run_requests=runs,
-            asset_events=self.events.found,
+            asset_events=self.events.all,
             skip_reason=None if runs else f"{reported} reported, no run needed. {decided}",
             cursor=json.dumps(content, sort_keys=True),
         )
@@ -194,6 +195,9 @@ class _Tick:
                     known = self._known_versions(node, {entry.partition or "" for entry in some})
                     for look in look_at_logged(feed, some, known, now=self.now):
                         watches[location] = self._take(node, watches[location], look)
+                    for entry in some:
+                        if entry.act == "rejected":
+                            self.events.report_rejected(node, entry)
                 except FeedError as error:
                     self.context.log.warning(f"{location} cannot be read: {error}")
                 new = new[len(some) :]

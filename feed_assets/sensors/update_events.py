@@ -1,7 +1,7 @@
-"""The asset events of updates of feeds: published, invalidated, or valid late; each once.
+"""The asset events of updates of feeds: published, invalidated, valid late, or rejected; each once.
 
-Here: comparing a change with Dagster's events, and the event for a change that Dagster does not know. Not here:
-finding changes (`new_manifests`).
+Here: comparing a change with Dagster's events, and the events for a change that Dagster does not know: also those of
+its checks, if no run of the instance made the update. Not here: finding changes (`new_manifests`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import dagster as dg
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.feed_events.materializations import INVALIDATED, REJECTED, has_event_about, still_in_force
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
+from feed_assets.feed_events.results import evaluations_without_run
+from feed_assets.file_feed.changes import LogEntry
 from feed_assets.file_feed.control import read_record
+from feed_assets.file_feed.record import Record
 from feed_assets.file_feed.watching import Change
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
@@ -25,23 +28,35 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
 @dataclass(slots=True)
 class UpdateEvents:
-    """The events of one tick: `found` in the order in which their changes were reported."""
+    """The events of one tick: `found` in the order in which their changes were reported; `checked` has their checks."""
 
     context: dg.SensorEvaluationContext
     feeds: AssetFeedGraph
     board: Blackboard
     found: list[AssetEvent] = field(default_factory=list)
+    checked: dict[tuple[str, str | None, str], list[dg.AssetCheckEvaluation]] = field(default_factory=dict)
     _reported: set[tuple[str, str | None, str]] = field(default_factory=set)
+
+    @property
+    def all(self) -> list[AssetEvent | dg.AssetCheckEvaluation]:
+        """The events of assets, then those of checks, older updates first: the UI shows the last one of each check."""
+        in_order = sorted(self.checked, key=lambda each: each[-1])
+        return [*self.found, *(event for each in in_order for event in self.checked[each])]
 
     def report(self, node: FeedNode, change: Change) -> None:
         """Add the event of a change that Dagster does not know of."""
         place = (node.location, change.partition, change.name if change.kind != "invalidated" else "")
-        if place in self._reported or self._is_known(node, change):
+        if place in self._reported:
             return
+        record = read_record(node.declaration.on(self.board), change.partition, change.name)
+        if self._is_known(node, change, record):
+            return
+        if change.kind != "invalidated":
+            self._report_checks(node, record)
         self._reported.add(place)
         key = self.feeds.keys[node.location]
         if change.kind == "invalidated":
-            sentence, metadata = self._loss(node, change)
+            sentence, metadata = _loss(change, record)
             why = f"{sentence}."
             event: AssetEvent = still_in_force(
                 self.context.instance, key, change.partition, change.update, why=why, metadata=metadata
@@ -51,30 +66,44 @@ class UpdateEvents:
         self.context.log.info(f"{node.location} {sentence}")
         self.found.append(event)
 
-    def _loss(self, node: FeedNode, change: Change) -> tuple[str, dict[str, str]]:
-        """Why an update that Dagster shows is not in force, with its metadata: it may never have been in force."""
-        record = read_record(node.declaration.on(self.board), change.partition, change.name)
-        match record.state if record else None:
-            case "staged":
-                return f"Update {change.name} was staged, and its run ended before its checks decided", {}
-            case "rejected":
-                return f"Update {change.name} was rejected", {REJECTED: change.name}
-            case _:
-                return change.sentence(), {INVALIDATED: change.name}
+    def report_rejected(self, node: FeedNode, entry: LogEntry) -> None:
+        """Add the checks of an update that was rejected, unless a run of this instance has reported them."""
+        self._report_checks(node, read_record(node.declaration.on(self.board), entry.partition, entry.update))
 
-    def _is_known(self, node: FeedNode, change: Change) -> bool:
+    def _report_checks(self, node: FeedNode, record: Record | None) -> None:
+        if record is None or not node.made_here or self._run_of(record) is not None:
+            return
+        key = self.feeds.keys[node.location]
+        if events := evaluations_without_run(self.context.instance, key, record):
+            self.checked[node.location, record.partition, record.update] = events
+
+    def _is_known(self, node: FeedNode, change: Change, record: Record | None) -> bool:
         """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""
         key = self.feeds.keys[node.location]
         if change.kind == "older" and has_event_about(self.context.instance, key, change.partition, change.name):
             return True
-        record = read_record(node.declaration.on(self.board), change.partition, change.name)
-        run = self.context.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
+        run = self._run_of(record) if record else None
         if record is None or run is None:
             return False
         if change.kind == "invalidated":
             # Dagster shows a staged update before it is in force, even if it never comes into force.
             return record.state in {"staged", "publishing", "rejected"} and goes_on(self.context.instance, run)
         return change.kind == "older" or goes_on(self.context.instance, run)
+
+    def _run_of(self, record: Record) -> dg.DagsterRun | None:
+        """The run of this instance that made an update."""
+        return self.context.instance.get_run_by_id(record.facts.run_id) if record.facts.run_id else None
+
+
+def _loss(change: Change, record: Record | None) -> tuple[str, dict[str, str]]:
+    """Why an update that Dagster shows is not in force, with its metadata: it may never have been in force."""
+    match record.state if record else None:
+        case "staged":
+            return f"Update {change.name} was staged, and its run ended before its checks decided", {}
+        case "rejected":
+            return f"Update {change.name} was rejected", {REJECTED: change.name}
+        case _:
+            return change.sentence(), {INVALIDATED: change.name}
 
 
 def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> AssetEvent:

@@ -5,7 +5,10 @@ Here: a task as a run inside this process. Not here: which requests of sensors b
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,22 +22,36 @@ from feed_assets.io_manager.run_attempts import ROOT_RUN
 from feed_assets.starts.attempt import State
 from feed_assets.starts.attempts import Attempts
 from feed_assets.workflow.errors import StageError
+from feed_assets.workflow.tasks import MOST_PAYLOAD, encoded_payload
 
 ASSETS: Final = "assets"
 PARTITION: Final = "partition"
 TAGS: Final = "tags"
+PACKED: Final = "packed"
+"""What a payload has instead of assets and tags if these are too large: both as JSON, compressed, in Base85."""
 _ROOTS: Final = UUID("8d5ad9a6-5f0e-4a55-8f0c-0b1c6f1f9a53")
 """The namespace of the roots of runs: all tries of a task have one root, so they keep its attempts."""
 _log = logging.getLogger(__name__)
 
 
 def payload_of(request: dg.RunRequest) -> dict[str, Any]:
-    """The payload of the task that computes what a request asks for."""
-    return {
+    """The payload of the task that computes what a request asks for: compressed if it does not fit else."""
+    asked = {
         ASSETS: [each.to_user_string() for each in request.asset_selection or ()],
-        PARTITION: request.partition_key,
         TAGS: dict(request.tags),
     }
+    payload = {**asked, PARTITION: request.partition_key}
+    if len(encoded_payload(payload)) <= MOST_PAYLOAD:
+        return payload
+    packed = base64.b85encode(zlib.compress(encoded_payload(asked), 9)).decode()
+    return {PARTITION: request.partition_key, PACKED: packed}
+
+
+def unpacked(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload with its assets and tags."""
+    if PACKED not in payload:
+        return payload
+    return {PARTITION: payload[PARTITION], **json.loads(zlib.decompress(base64.b85decode(payload[PACKED])))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,7 @@ class RunsOfAssets:
         Does nothing if the attempts for which it was asked have ended: then others follow them. If a step fails, they
         live on, as the task is tried again. Raises StageError if a step fails.
         """
+        payload = unpacked(payload)
         asked = attempts_of(payload[TAGS])
         if asked and not any(self.attempts.lives(each) for each in asked):
             _log.info("%s of %s is not computed: its request has ended.", *payload[ASSETS][:1], payload[PARTITION])

@@ -16,7 +16,7 @@ Code = Literal[
     "WrongMaster", "NotMaster", "Busy", "Full", "SessionLost", "Forgotten", "TooLarge", "Unauthorized", "LeaseLost",
     "ConfigurationChanged", "Interdicted", "Conflict", "NotFound", "Invalid",
 ]  # fmt: skip
-Order = Literal["pause", "resume", "interdict", "lift", "retry", "drop", "workers", "failover"]
+Order = Literal["pause", "resume", "interdict", "lift", "retry", "drop"]
 
 
 class Refused(FeedAssetsError):  # noqa: N818 - the word of the calls
@@ -111,13 +111,12 @@ class Configure(Numbered, frozen=True, tag_field="call", tag="configure"):
 
 
 class Command(Numbered, frozen=True, tag_field="call", tag="command"):
-    """An order of a person. `target` is a group, `all`, a type (`workers`), or the number of a unit."""
+    """An order of a person. `target` is a group, `all`, or the number of a unit."""
 
     order: Order
     target: str
     by: str
     reason: str
-    number: int = 0
 
 
 AnyCall = Hello | Lease | Renew | Commit | Release | Fail | Insert | Configure | Command

@@ -1,4 +1,4 @@
-"""What people order: pauses, interdictions, numbers of workers, and mending of dead tasks.
+"""What people order: pauses, interdictions, and mending of dead tasks.
 
 Here: how an order changes the state. Not here: what pauses and interdictions forbid (`machine`).
 """
@@ -13,7 +13,6 @@ from feed_assets.workflow.changes import Change, listed
 from feed_assets.workflow.state import State
 from feed_assets.workflow.tasks import ALL, CONTROL, MOST_NAME, OWN_GROUPS, encoded_payload
 
-MOST_WORKERS: Final = 10_000
 _MOST_WORDS: Final = 500
 _MOST_DIGITS: Final = 18
 
@@ -33,28 +32,20 @@ def obey(call: Command, change: Change) -> Answer:
     state = change.state
     match call.order:
         case "pause" | "interdict":
-            return _put(
-                call, change, {*state.counts, *state.configurations, *(each for _, each in state.edges)}, "group"
-            )
-        case "workers":
-            return _put(call, change, state.configurations, "type")
+            return _put(call, change, {*state.counts, *state.configurations, *(each for _, each in state.edges)})
         case "resume":
             return _end(f"pause:{call.target}", change)
         case "lift":
             return _end(f"interdict:{call.target}", change)
         case "retry" | "drop":
             return _mend(call, change)
-        case "failover":
-            return Answer()
 
 
-def _put(call: Command, change: Change, names: Iterable[str], what: str) -> Answer:
-    if call.target not in names and (what, call.target) != ("group", ALL):
-        raise Refused("NotFound", f"No {what} is called {call.target}: {listed(names)}.")
-    if not 0 <= call.number <= MOST_WORKERS:
-        raise Refused("Invalid", f"{call.number} workers: it is 0 to {MOST_WORKERS:,}.")
+def _put(call: Command, change: Change, groups: Iterable[str]) -> Answer:
+    if call.target not in groups and call.target != ALL:
+        raise Refused("NotFound", f"No group is called {call.target}: {listed(groups)}.")
     name = f"{call.order}:{call.target}"
-    payload = encoded_payload({"by": call.by, "reason": call.reason, "number": call.number})
+    payload = encoded_payload({"by": call.by, "reason": call.reason})
     return Answer(ids=(change.put(change.state.controls.get(name), CONTROL, name, payload),))
 
 

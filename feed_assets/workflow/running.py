@@ -19,11 +19,12 @@ from datetime import datetime
 from socket import socket
 from typing import Final, NoReturn
 
+from feed_assets.journal.group_commit import SWITCH_SECONDS
 from feed_assets.serving.access import Access
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server, application
 from feed_assets.serving.tokens import KnownTokens
-from feed_assets.workflow import snapshots
+from feed_assets.workflow import snapshots, sweep
 from feed_assets.workflow.errors import StoppedError, SupersededError
 from feed_assets.workflow.figures import Figures, MeasuredJournal
 from feed_assets.workflow.master import Master
@@ -32,6 +33,7 @@ from feed_assets.workflow.reigns import take_over
 from feed_assets.workflow.service import WorkflowApi
 from feed_assets.workflow.snapshots import MUTATIONS, SECONDS
 from feed_assets.workflow.state import State
+from feed_assets.workflow.sweep import SWEEP_SECONDS
 
 _LOOK_SECONDS: Final = 1.0
 _LOAD: Final = "feed_assets.workflow.state:load"
@@ -67,7 +69,8 @@ def run_master(
     master = Master(state, place.token, reign.epoch, journal, wall=time.time, ended=_end)
     api = WorkflowApi(place.name, master, Access(tokens, now), figures)
     making = SnapshotProcess(place, reign.epoch, state)
-    app = application(api.service(making.follow))
+    app = application(api.service(making.follow, lambda: _sweep_now_and_then(place)))
+    sys.setswitchinterval(SWITCH_SECONDS)
     with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:
         master.start()
         master.is_ending = lambda: server.is_ending
@@ -106,13 +109,25 @@ class SnapshotProcess:
 
     async def make(self) -> None:
         """Make a snapshot, and delete what it makes superfluous. A failure is logged: the next one covers more."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", snapshots.__name__, self.place.board.uri(""), self.place.name, str(self.epoch), _LOAD,
-            stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        _, said = await process.communicate()
-        if process.returncode:
-            _log.error("No snapshot was made: %s", said.decode(errors="replace").strip())
+        if problem := await _child(snapshots.__name__, self.place, str(self.epoch), _LOAD):
+            _log.error("No snapshot was made: %s", problem)
+
+
+async def _sweep_now_and_then(place: Place) -> None:
+    """Let a process of its own delete files without owners, until this is cancelled. It reads what snapshots leave."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        if problem := await _child(sweep.__name__, place):
+            _log.error("Files without owners were not deleted: %s", problem)
+
+
+async def _child(module: str, place: Place, *arguments: str) -> str:
+    """Run a module for a workflow in a process of its own; returns what went wrong, "" if nothing."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, place.board.uri(""), place.name, *arguments, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    return (said.decode(errors="replace").strip() or f"exit code {process.returncode}") if process.returncode else ""
 
 
 def _end(error: Exception) -> NoReturn:

@@ -18,9 +18,12 @@ from feed_assets.engine.session import compile_quickly
 from feed_assets_tests.benchmarks import (
     backfills,
     clicks,
+    cold_starts,
     commands,
+    failovers,
     landings,
     latest_update,
+    lookups,
     pipelines,
     polling,
     reads,
@@ -29,6 +32,7 @@ from feed_assets_tests.benchmarks import (
     sizes,
     slots,
     storages,
+    task_queues,
     warehouse,
 )
 from feed_assets_tests.benchmarks.results import Report, show, write
@@ -43,6 +47,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "landing": landings.measure,
     "receiver": receiving.measure,
     "polling": polling.measure,
+    "tasks": task_queues.measure,
+    "cold-start": cold_starts.measure,
+    "failover": failovers.measure,
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
     "clicks": clicks.measure,
@@ -52,6 +59,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sizes": sizes.measure,
     "slots": slots.measure,
     "warehouse": warehouse.measure,
+    "lookups": lookups.measure,
     "demo": commands.measure_demo,
     "test": commands.measure_tests,
 }

@@ -15,7 +15,7 @@ from dagster._core.test_utils import create_run_for_test, freeze_time
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.feed_events.declarations import OPTIONAL, feed_metadata
-from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
+from feed_assets.file_feed import CheckOutcome, Facts, FeedInput, claim, invalidate, publish, reject, stage
 from feed_assets.notices.keeping import LOCATION as REPORTS
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions.days import daily, hourly
@@ -184,6 +184,50 @@ def test_a_rejected_update_is_no_news(settled):
     tick = settled.tick("new_manifests")
 
     assert (tick.reported, tick.asked) == ([], {})
+
+
+def audited(desk, passed: bool, run_id: str = "a worker") -> str:
+    """An update of a worker whose checks have decided."""
+    claimed = claim(desk.feed(ADS), DAY, now=desk.now, owner="worker")
+    staged = stage(claimed, (), Facts(run_id=run_id), now=desk.now)
+    checks = [CheckOutcome("not_empty", passed, "ERROR", {"rows": 0}), CheckOutcome("usual_rows", True, "WARN")]
+    if passed:
+        publish(staged, checks=checks, now=desk.now)
+    else:
+        reject(staged, reason="not_empty: rows 0", checks=checks, now=desk.now)
+    return claimed.name
+
+
+def test_the_checks_of_a_workers_update_are_told_once_also_if_they_rejected_it(settled):
+    before = settled.latest(ADS)
+    rejected = [audited(settled, passed=False), audited(settled, passed=False)]
+
+    first, second = settled.tick("new_manifests"), settled.tick("new_manifests")
+
+    failed = first.checked[2]
+    assert [each.metadata["update"].value for each in first.checked] == [rejected[0]] * 2 + [rejected[1]] * 2
+    assert (failed.check_name, failed.passed, failed.severity) == ("not_empty", False, dg.AssetCheckSeverity.ERROR)
+    assert failed.blocking
+    assert failed.metadata["rows"].value == 0
+    assert failed.metadata["partition"].value == DAY
+    assert failed.metadata["outcome"].value == f"{DAY}: update {rejected[1]} is rejected (not_empty: rows 0)."
+    assert (first.reported, first.asked, second.checked) == ([], {}, ())
+    assert settled.latest(ADS) == before
+
+    published = audited(settled, passed=True)
+    tick = settled.tick("new_manifests")
+    assert tick.reported == [("clean_ads", DAY, published)]
+    assert [(each.check_name, each.passed) for each in tick.checked] == [("not_empty", True), ("usual_rows", True)]
+
+    settled.cursors.clear()
+    assert settled.tick("new_manifests").checked == ()
+
+
+def test_the_checks_of_a_rejected_update_of_our_own_run_are_told_by_that_run(settled):
+    run = create_run_for_test(settled.instance, status=dg.DagsterRunStatus.SUCCESS)
+    audited(settled, passed=False, run_id=run.run_id)
+
+    assert settled.tick("new_manifests").checked == ()
 
 
 def test_clicks_of_the_next_day_put_a_day_behind_once(settled):

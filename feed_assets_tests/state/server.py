@@ -28,8 +28,11 @@ SECRET = "tiger-in-the-night"
 
 
 @contextmanager
-def postgresql() -> Iterator[str]:
-    """The URL of a server on 127.0.0.1, without a database: its user needs a password."""
+def postgresql(*, fsync: bool = False) -> Iterator[str]:
+    """The URL of a server on 127.0.0.1, without a database: its user needs a password.
+
+    `fsync`: a commit waits for the disk, as it does in production.
+    """
     forbid_under_quick("PostgreSQL")
     # Not below pytest's directories, which no other user may enter.
     with tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
@@ -44,7 +47,7 @@ def postgresql() -> Iterator[str]:
         made = [programs / "initdb", "-D", data, f"--pwfile={password}", *cluster]
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
         port = free_port()
-        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": fsync}
         options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         log = (Path(folder) / "log").open("wb")
         server = subprocess.Popen([programs / "postgres", "-D", data, *options], stderr=log, cwd=folder, **user)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from threading import local
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -20,7 +20,7 @@ from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, UnavailableError
 from feed_assets.journal import numbered
 from feed_assets.journal.numbered import NumberedEntries
-from feed_assets.workflow import reigns, snapshots
+from feed_assets.workflow import epochs, reigns, snapshots
 from feed_assets.workflow.entries import checksum
 from feed_assets.workflow.epochs import Heart, newest_epoch, own_address
 from feed_assets.workflow.errors import JournalDamagedError
@@ -148,7 +148,12 @@ def ordered() -> Iterator[None]:
 
     with (
         patch.object(reigns, "secrets", SimpleNamespace(token_hex=named)),
+        # One request at a time: a pool of one thread would read in the same order, at the cost of a thread each time.
         patch.object(numbered, "_AT_ONCE", 1),
+        patch.object(numbered, "ThreadPoolExecutor", lambda _: nullcontext(SimpleNamespace(map=map))),
+        # All programs are this process, which lives: asked once, not in each of ten thousand runs.
+        patch.object(epochs, "this_process", cache(epochs.this_process)),
+        patch.object(epochs, "is_dead", cache(epochs.is_dead)),
         # When a candidate stops waiting is the search's choice.
         patch.object(Candidate, "waited", lambda self, _: newest_epoch(self._place)),
     ):

@@ -47,7 +47,10 @@ class State(NamedTuple):
 
 
 def search(rules: Rules, *, masters: int, numbers: int, epochs: int) -> tuple[int, str]:
-    """The number of states, and what is wrong in the first that is wrong; "" if none is."""
+    """The number of states, and what is wrong in the first that is wrong; "" if none is.
+
+    States that differ only in which master is which are the same: the lowest idle one begins.
+    """
     first = State((), 0, (), (Master(),) * masters, ())
     seen, waiting = {first}, deque([first])
     while waiting:
@@ -90,7 +93,7 @@ def _steps(  # noqa: C901, PLR0912 - a case for each step
         return state._replace(masters=tuple(masters), **changes)
 
     match master.at:
-        case "idle" if state.newest < epochs:
+        case "idle" if state.newest < epochs and (which == 0 or state.masters[which - 1].at != "idle"):
             yield to("sealing", newest=state.newest + 1, epoch=state.newest + 1, about=state.newest)
         case "sealing" if not master.about:
             yield to("starting", history=())

@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--stopping", nargs=3, metavar=("kill|stop", "before|after", "NUMBER"))
     parser.add_argument("--failover-after", type=float)
+    parser.add_argument("--usual-pace", action="store_true", help="heartbeats and leases as in production")
     parser.add_argument("--heartbeat", type=float, default=0.05)
     parser.add_argument("--shortest-lease", type=float, default=0.2)
     parser.add_argument("--lease", type=float, default=60.0)
@@ -227,7 +228,8 @@ def main() -> None:
     parser.add_argument("--broken", choices=BROKEN)
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    quickly(chosen.heartbeat, chosen.shortest_lease)
+    if not chosen.usual_pace:
+        quickly(chosen.heartbeat, chosen.shortest_lease)
     if chosen.broken:
         BROKEN[chosen.broken]()
     if chosen.role == "worker":

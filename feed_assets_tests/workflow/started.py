@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
@@ -26,6 +26,8 @@ from feed_assets_tests.waiting import HANGS, until
 from feed_assets_tests.workflow.processes import client_of, flow_of
 
 FAILOVER_AFTER: Final = 1.0
+QUICK_PACE: Final = ("--failover-after", str(FAILOVER_AFTER))
+USUAL_PACE: Final = ("--usual-pace",)
 
 
 @dataclass(slots=True)
@@ -87,12 +89,13 @@ class Stage:
     name: str
     environment: Mapping[str, str]
     place: Place
+    pace: Sequence[str] = QUICK_PACE
     processes: list[Process] = field(default_factory=list)
     _client: Client | None = None
 
     def master(self, *options: str, waits: bool = True) -> Process:
         """A new master, once it reigns, or has ended; `waits`: or at once."""
-        process = self._start("master", "--failover-after", str(FAILOVER_AFTER), *options)
+        process = self._start("master", *self.pace, *options)
         if waits:
             process.line()
         return process
@@ -144,9 +147,11 @@ class Stage:
 
 
 @contextmanager
-def staged(base: str, name: str = "orders", environment: Mapping[str, str] | None = None) -> Iterator[Stage]:
-    """A workflow on a base, and its processes until the end of the block."""
-    stage = Stage(base, name, environment or {}, create_workflow(open_board(base), name))
+def staged(
+    base: str, name: str = "orders", environment: Mapping[str, str] | None = None, *, pace: Sequence[str] = QUICK_PACE
+) -> Iterator[Stage]:
+    """A workflow on a base, and its processes until the end of the block. `pace`: that of its masters."""
+    stage = Stage(base, name, environment or {}, create_workflow(open_board(base), name), pace)
     try:
         yield stage
     finally:

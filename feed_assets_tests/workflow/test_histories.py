@@ -33,7 +33,9 @@ class Turns:
         self.result: object = None
         self.is_over = False
         self._history = history
-        self._mine, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._mine, self._back = threading.Lock(), threading.Lock()
+        self._mine.acquire()
+        self._back.acquire()
         self._fault = ""
         self._thread = threading.Thread(target=self._run, args=(program,), daemon=True)
         self._thread.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -73,6 +74,7 @@ class Model:
         self.units = sorted(each.unit for each in state.tasks.values() if each.group == "work")
         self.start = World(core_of(state), (Worker(),) * len(WORKERS))
         self.answered: dict[tuple[bytes, AnyCall], tuple[bytes, Answer]] = {}
+        self.without: dict[tuple[bytes, int], bytes] = {}
 
     def machine(self, state: State) -> Machine:
         return self.kind(state, "", 1, lambda _: None, now=0, wall=lambda: 0.0, dice=NoDelay())
@@ -130,11 +132,9 @@ class Model:
 
     def without_workers(self, world: World) -> Iterator[tuple[str, World]]:
         """The lease of a task ends, or a person changes the configuration."""
-        state = State.load(world.core)
+        state = loaded(world.core)
         for task in state.tasks.values():
             if task.holder and sum(each.attempt for each in state.tasks.values()) < self.expiries:
-                changed = State.load(world.core)
-                self.machine(changed)._lose([task])
                 workers = tuple(
                     worker._replace(
                         attempts=tuple(over(each, task) for each in worker.attempts),
@@ -145,12 +145,20 @@ class Model:
                     )
                     for worker in world.workers
                 )
-                yield f"the lease of {task.id} ends", World(core_of(changed), workers)
+                yield f"the lease of {task.id} ends", World(self.without_lease(world.core, task), workers)
         if state.configurations["work"].id == state.configurations["work"].unit:
             call = Configure(
                 token="", session=PERSON, seq=4, type="work", payload={"v": 2}, replaces=state.configurations["work"].id
             )
             yield "a person configures", World(self.answer(world.core, call)[0], world.workers)
+
+    def without_lease(self, core: bytes, task: Task) -> bytes:
+        key = core, task.id
+        if key not in self.without:
+            changed = State.load(core)
+            self.machine(changed)._lose([task])
+            self.without[key] = core_of(changed)
+        return self.without[key]
 
     def executed(self, core: bytes, number: int, pending: Pending) -> tuple[bytes, Answer]:
         """What the master makes of a call. A copy of it that arrives later changes nothing."""
@@ -159,13 +167,13 @@ class Model:
         assert self.answer(changed, call) == (changed, answer), "a repeated call was executed"
         if pending.attempt and not pending.renews and not answer.refused and changed != core:
             assert not pending.attempt.is_over, "a commit was accepted after its lease had ended"
-            configuration = State.load(core).configurations["work"].id
+            configuration = loaded(core).configurations["work"].id
             assert pending.attempt.configuration == configuration, "an effect of an old configuration"
         return changed, answer
 
     def check(self, world: World) -> None:
         """Raises AssertionError if a world breaks a promise."""
-        state = State.load(world.core)
+        state = loaded(world.core)
         effects = [msgspec.json.decode(each.payload)[0] for each in state.tasks.values() if each.group == "done"]
         places = sorted([each.unit for each in state.tasks.values() if each.group == "work"] + effects)
         assert places == self.units, "a unit is not in exactly one place"
@@ -195,6 +203,12 @@ class Model:
         return len(found)
 
 
+@lru_cache(maxsize=100_000)
+def loaded(core: bytes) -> State:
+    """The state of a dump, which many worlds share: to look at, not to change."""
+    return State.load(core)
+
+
 def core_of(state: State) -> bytes:
     """The state without its position, so that worlds are finite and few."""
     state.position = 0
@@ -209,7 +223,7 @@ def told(core: bytes, worker: Worker, pending: Pending, answer: Answer) -> Worke
     """A worker that knows the answer to a call."""
     worker = worker._replace(pending=tuple(each for each in worker.pending if each is not pending))
     if pending.attempt is None or pending.renews:
-        state = State.load(core)
+        state = loaded(core)
         tasks = [state.tasks.get(each) for each in answer.ids]
         new = tuple(
             Attempt(each.id, each.unit, state.configurations["work"].id)
@@ -221,7 +235,7 @@ def told(core: bytes, worker: Worker, pending: Pending, answer: Answer) -> Worke
         return worker._replace(attempts=(*worker.attempts, *new))
     if not answer.refused:
         return worker._replace(told=(*worker.told, pending.attempt.unit))
-    ids = [msgspec.json.decode(each.payload)[2] for each in State.load(core).tasks.values() if each.group == "done"]
+    ids = [msgspec.json.decode(each.payload)[2] for each in loaded(core).tasks.values() if each.group == "done"]
     assert pending.attempt.id not in ids, "a client was told that its commit failed, and its effect is there"
     return worker
 

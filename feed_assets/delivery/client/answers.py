@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from operator import itemgetter
 
 from feed_assets.delivery.client.chunks import Chunk, Receipt, Request
 from feed_assets.delivery.client.worker import Outcome, Verdict
@@ -38,7 +39,9 @@ class Answered:
             else:
                 self.again.append(chunk)
             at += len(chunk)
-        self.shards = {answer.shard for _, answers in self.acked.values() for answer in answers}
+        self.shards: set[str] = set()
+        for _, found in self.acked.values():
+            self.shards.update(map(itemgetter(0), found))
 
     @property
     def has_progress(self) -> bool:

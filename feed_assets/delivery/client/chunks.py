@@ -5,10 +5,10 @@ Not here: the bounds of what waits (`buffer`), when something is sent (`facade`)
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
+from hashlib import md5
 from typing import Protocol
 
 from feed_assets.delivery.errors import BadRowsError
@@ -150,35 +150,47 @@ class Routing:
     def __init__(self, lanes: Iterable[Lane], limits: Limits) -> None:
         self.lanes = sorted(lanes, key=lambda lane: lane.shard.low)
         self._lows = [lane.shard.low.to_bytes(16, "big") for lane in self.lanes[1:]]
-        self._limits = limits
+        self._largest = limits.bytes_a_record
 
     def chunks(self, records: Sequence[Record], ordinals: Sequence[int], receipt: Receipt) -> list[Chunk]:
         """The records by lane, in their order. Raises BadRowsError if a record can never be sent."""
+        try:
+            keys = [record[0].encode() for record in records]
+        except UnicodeEncodeError as error:
+            raise BadRowsError(f"A record's key is no valid text: {error.reason} at {error.start}.") from None
+        sizes = [len(key) + len(record[1]) for key, record in zip(keys, records, strict=True)]
+        self._check(records, ordinals, sizes)
+        lows, lanes = self._lows, self.lanes
         found: dict[int, Chunk] = {}
-        lows, lanes, largest = self._lows, self.lanes, self._limits.bytes_a_record
-        for record, ordinal in zip(records, ordinals, strict=True):
-            key, data = record
-            try:
-                encoded = key.encode()
-            except UnicodeEncodeError:
-                raise BadRowsError(f"Record {ordinal}: its key is no valid text.") from None
-            size = len(encoded) + len(data)
-            if not 0 < len(key) <= LONGEST_KEY or size > largest:
-                raise BadRowsError(_reason(record, ordinal, largest))
-            at = bisect_right(lows, hashlib.md5(encoded, usedforsecurity=False).digest()) if lows else 0
+        for record, ordinal, size, key in zip(records, ordinals, sizes, keys, strict=True):
+            at = bisect_right(lows, md5(key, usedforsecurity=False).digest()) if lows else 0
             chunk = found.get(at)
             if chunk is None:
                 chunk = found[at] = Chunk(lanes[at], receipt)
             chunk.records.append(record)
             chunk.ordinals.append(ordinal)
             chunk.sizes.append(size)
-            chunk.size += size
+        for chunk in found.values():
+            chunk.size = sum(chunk.sizes)
         return list(found.values())
 
+    def _check(self, records: Sequence[Record], ordinals: Sequence[int], sizes: Sequence[int]) -> None:
+        lengths = [len(record[0]) for record in records]
+        if (
+            min(lengths, default=1) < 1
+            or max(lengths, default=1) > LONGEST_KEY
+            or max(sizes, default=0) > self._largest
+        ):
+            for record, ordinal in zip(records, ordinals, strict=True):
+                if reason := _reason(record, self._largest):
+                    raise BadRowsError(f"Record {ordinal}: {reason}")
 
-def _reason(record: Record, ordinal: int, largest: int) -> str:
+
+def _reason(record: Record, largest: int) -> str:
     if not record.key:
-        return f"Record {ordinal}: its key is empty."
+        return "its key is empty."
     if len(record.key) > LONGEST_KEY:
-        return f"Record {ordinal}: its key has {len(record.key)} characters; {LONGEST_KEY} are allowed."
-    return f"Record {ordinal}: it has {record.size} bytes with its key; the stream takes {largest}."
+        return f"its key has {len(record.key)} characters; {LONGEST_KEY} are allowed."
+    if record.size > largest:
+        return f"it has {record.size} bytes with its key; the stream takes {largest}."
+    return ""

@@ -5,7 +5,7 @@ there is none. Not here: what waits (`buffer`), and who sends it (`worker`).
 
 A stream counts what arrives in any second. Requests take different times, so what left evenly may arrive in a heap.
 Therefore a record also counts from when it leaves until a second after its answer, less the shortest time that an
-answer took: then no second at the stream can see more than the limit.
+answer took. What counts stays below the limit, whatever a request waits for on its way.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 
 from feed_assets.delivery.streams.port import Limits
 
-WINDOW: Final = 1.0
-"""Seconds in which a stream counts."""
 RISE: Final = 0.05
 """The part of the share that a rate gains each second, after it was halved."""
 _LEAST: Final = 1 / 64
 _FORGET: Final = 1.001
+_FEW: Final = 8
+"""So many answers do not say yet how fast one can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,28 @@ class _Rates:
     fraction: float
     burst: float
 
+    @property
+    def window(self) -> float:
+        """The second in which a stream counts, and most of what `fraction` leaves: requests differ."""
+        return 1.0 + 0.8 * (1.0 - self.fraction)
+
 
 class ShardRate:
     """The rate of one sender for one shard. For one thread at a time."""
 
-    __slots__ = ("_at", "_bytes", "_factor", "_fastest", "_halved", "_rates", "_recent", "_records", "_used")
+    __slots__ = (
+        "_answers",
+        "_at",
+        "_bytes",
+        "_factor",
+        "_fastest",
+        "_halved",
+        "_rates",
+        "_recent",
+        "_records",
+        "_used",
+        "_used_bytes",
+    )
 
     def __init__(self, rates: _Rates, now: float) -> None:
         self._rates = rates
@@ -47,52 +64,54 @@ class ShardRate:
         self._factor = 1.0
         self._halved = now
         self._fastest = float("inf")
-        self._recent: deque[tuple[float, int, int]] = deque()
-        self._used = [0, 0]
+        self._answers = 0
+        self._recent: deque[tuple[float, float, int, int]] = deque()
+        self._used = 0
+        self._used_bytes = 0
 
     def room(self, now: float, first: int) -> tuple[int, int]:
         """How many records and bytes may leave now, if the first record has so many bytes.
 
-        A record larger than the bucket leaves when the bucket is full; the bucket then owes the rest.
+        A bucket has space for the first record and a burst. A record above the limit of a second leaves alone.
         """
         rates = self._rates
         elapsed = max(0.0, now - self._at)
         self._at = now
         self._factor = min(1.0, self._factor + RISE * elapsed)
         rate = self._factor * rates.fraction
-        most_records = max(1.0, rates.records * rate * rates.burst)
-        most_bytes = rates.bytes * rate * rates.burst
-        self._records = min(most_records, self._records + rates.records * rate * elapsed)
-        self._bytes = min(most_bytes, self._bytes + rates.bytes * rate * elapsed)
+        gained = rate * elapsed
+        burst = rate * rates.burst
+        self._records = min(rates.records * burst + 1, self._records + rates.records * gained)
+        self._bytes = min(rates.bytes * burst + first, self._bytes + rates.bytes * gained)
+        self._forget(now)
+        records = min(self._records, max(rates.records, 1.0) - self._used)
+        size = min(self._bytes, max(rates.bytes, first) - self._used_bytes)
+        return max(0, int(records)), max(0, int(size))
+
+    def _forget(self, now: float) -> None:
+        """Count no more what the stream has forgotten, too."""
         recent = self._recent
-        used = self._used
-        while recent and recent[0][0] <= now:
-            _, records, size = recent.popleft()
-            used[0] -= records
-            used[1] -= size
-        records_left = min(self._records, max(rates.records, 1.0) - used[0])
-        bytes_left = min(self._bytes, rates.bytes - used[1])
-        if records_left < 1:
-            return 0, 0
-        if (
-            first > bytes_left
-            and self._bytes >= min(first, most_bytes)
-            and (used[1] + first <= rates.bytes or not used[1])
-        ):
-            return 1, first
-        return int(records_left), int(bytes_left)
+        fastest = self._fastest if self._answers > _FEW else 0.0
+        while recent:
+            taken, answered, records, size = recent[0]
+            if max(taken, answered - fastest) + self._rates.window > now:
+                return
+            recent.popleft()
+            self._used -= records
+            self._used_bytes -= size
 
     def take(self, records: int, size: int) -> None:
         """Take tokens for what leaves."""
         self._records -= records
         self._bytes -= size
-        self._used[0] += records
-        self._used[1] += size
+        self._used += records
+        self._used_bytes += size
 
     def answered(self, taken: float, now: float, records: int, size: int) -> None:
         """A request that took tokens at `taken` was answered, or given up."""
         self._fastest = min(self._fastest * _FORGET, now - taken)  # forgets: the way to the stream may get longer
-        self._recent.append((max(taken, now - self._fastest) + WINDOW, records, size))
+        self._answers += 1
+        self._recent.append((taken, now, records, size))
 
     def throttled(self, taken: float, now: float) -> None:
         """The stream refused a record of a request that took tokens at `taken`: halve the rate.

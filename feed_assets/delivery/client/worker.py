@@ -101,5 +101,4 @@ def attempt(sink: Sink, records: Sequence[Record]) -> Outcome:
         return Outcome(Verdict.FAILED, error=error)
     if len(answers) != len(records):
         return Outcome(Verdict.AMBIGUOUS, error=AmbiguousError(f"{len(records)} records have {len(answers)} answers"))
-    all_acked = all(type(answer) is Acked for answer in answers)
-    return Outcome(Verdict.ACKED if all_acked else Verdict.PARTLY, answers)
+    return Outcome(Verdict.ACKED if set(map(type, answers)) <= {Acked} else Verdict.PARTLY, answers)

@@ -18,14 +18,12 @@ from redis.exceptions import (
     AskError,
     AuthenticationError,
     ClusterCrossSlotError,
-    NoPermissionError,
+    ClusterError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
     ResponseError,
 )
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from feed_assets.delivery.errors import SpaceTakenError, StoreUnusableError
@@ -39,19 +37,6 @@ CONNECT_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 10.0
 TRIES: Final = 3
 """How often a failed call is sent again, within two seconds: a second effect is none."""
-
-_ADVICE: Final[Sequence[tuple[type[RedisError], str]]] = (
-    (AuthenticationError, "Check the user and the password in the URL."),
-    (NoPermissionError, "Give the user of the URL the categories @read, @write, @scripting and the command INFO."),
-    (OutOfMemoryError, "Give the server more memory (maxmemory), or let values expire. Applying again does no harm."),
-    (ReadOnlyError, "It is a replica: name the primary server."),
-    (AskError, "It is a part of a Redis Cluster, which is not supported: name a server that has all keys."),
-    (ClusterCrossSlotError, "It is a Redis Cluster, which is not supported: name a server that has all keys."),
-    (ResponseError, "The server refused a command: see its log. A WRONGTYPE is data of another program in this space."),
-    (RedisConnectionError, "Check that it runs, and that this host reaches it. Applying again does no harm."),
-    (RedisTimeoutError, "Check that it runs, and that this host reaches it. Applying again does no harm."),
-)
-"""The first that fits counts."""
 
 _OWNERS: Final = "feed_assets.owners"  # the name of each key of a space has a colon
 
@@ -220,4 +205,22 @@ def _batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
 
 
 def _advice(error: RedisError) -> str:
-    return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), "Applying again does no harm.")
+    match error:
+        case AuthenticationError():
+            return "Check the user and the password in the URL."
+        case OutOfMemoryError():
+            return "Give the server more memory (maxmemory), or let values expire. Applying again does no harm."
+        case ReadOnlyError():
+            return "It is a replica: name the primary server."
+        case AskError() | ClusterCrossSlotError() | ClusterError():
+            return "It is a Redis Cluster, which is not supported: name a server that has all keys."
+        case ResponseError():
+            return (
+                "Check that the user has +@read +@write +@scripting +info +time, that the server has the database "
+                "of the URL, and that no other program writes into this space."
+            )
+        case _:
+            return (
+                "Check that it runs, that this host reaches it, and for TLS that the URL begins with rediss "
+                "(certificates of an own issuer: SSL_CERT_FILE). Applying again does no harm."
+            )

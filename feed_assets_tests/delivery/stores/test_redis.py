@@ -69,6 +69,23 @@ def test_a_wrong_password_is_said_and_not_shown(redis_server: RedisServer, tmp_p
     assert "hunter2" not in f"{refused.value!r}{refused.value.__cause__!r}{store.title}"
 
 
+def test_the_rights_that_a_user_is_told_to_have_are_enough_and_lookups_need_fewer(
+    client: Redis, redis_server: RedisServer, space: str, tmp_path: Path
+):
+    url = f"redis://reader:pass@127.0.0.1:{redis_server.port}/0"
+    rights = ["reset", "on", ">pass", "~*", "+@read", "+@scripting"]
+    client.execute_command("ACL", "SETUSER", "reader", *rights)
+    with open_store(url, tmp_path) as store:
+        assert store.get_many(space, ["k"], now=0) == {}
+        with pytest.raises(StoreUnusableError) as refused:
+            store.apply(space, [Change("k", NEW, b"x")])
+        rights += [word.strip(",") for word in str(refused.value).split() if word.startswith("+")]
+        client.execute_command("ACL", "SETUSER", "reader", *rights)
+        store.claim(space, "prices")
+        assert store.apply(space, [Change("k", NEW, b"x"), Change("j", NEW, b"x", 4e9)]) == ["applied"] * 2
+    client.execute_command("ACL", "DELUSER", "reader")
+
+
 def test_a_server_that_evicts_keys_is_refused(client: Redis, store: Store, space: str):
     client.config_set("maxmemory-policy", "volatile-lru")
     with pytest.raises(StoreUnusableError, match=r"evicts keys .*volatile-lru.*set `maxmemory-policy noeviction`"):
@@ -92,7 +109,7 @@ def test_a_full_server_refuses_and_keeps_what_it_has(client: Redis, store: Store
 
 def test_data_of_another_program_is_left_alone(client: Redis, store: Store, space: str):
     client.set(f"{space}:k", "theirs")
-    with pytest.raises(StoreUnusableError, match=r"WRONGTYPE.*data of another program"):
+    with pytest.raises(StoreUnusableError, match=r"WRONGTYPE.*no other program writes into this space"):
         store.apply(space, [Change("k", NEW, b"x")])
     assert client.get(f"{space}:k") == b"theirs"
 
@@ -120,6 +137,14 @@ def test_redis_keeps_tombstones_and_ended_versions_for_the_time_it_was_told(clie
     for forgotten in ends.values():
         assert now + KEEP_SECONDS - 1 <= forgotten <= time.time() + KEEP_SECONDS + 1
     assert store.sweep(before=now + 1e9) == 0
+
+
+def test_a_repeated_delete_does_not_make_its_tombstone_younger(client: Redis, store: Store, space: str):
+    store.apply(space, [Change("k", NEW, None)])
+    ends = client.pexpiretime(f"{space}:k")
+    time.sleep(0.01)  # the clock goes on
+    store.apply(space, [Change("k", NEW, None)])
+    assert client.pexpiretime(f"{space}:k") == ends
 
 
 def test_redis_forgets_by_itself(client: Redis, url: str, space: str, tmp_path: Path):

@@ -42,6 +42,19 @@ def test_stores_that_are_opened_at_once_make_one_file(tmp_path: Path):
         assert len(store.get_many("a", [f"k{number}" for number in range(8)], now=0)) == 8
 
 
+def test_a_store_waits_for_another_one_that_makes_the_file(tmp_path: Path):
+    file = tmp_path / "stores.db"
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(1) as threads:
+            opening = threads.submit(SqliteStore, file)
+            with pytest.raises(TimeoutError):
+                opening.result(0.1)
+            other.execute("ROLLBACK")
+            with opening.result() as store:
+                assert store.apply("a", [Change("k", VERSION, b"x")]) == ["applied"]
+
+
 def test_a_sweep_of_many_is_several_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with SqliteStore(tmp_path / "stores.db") as store:
         store.apply("a", [Change(f"k{number}", VERSION, None) for number in range(2 * sqlite.SWEPT_AT_ONCE + 1)])
@@ -49,6 +62,15 @@ def test_a_sweep_of_many_is_several_transactions(tmp_path: Path, monkeypatch: py
         assert store.sweep(before=time.time() - 60) == 0
         assert store.sweep(before=time.time() + 1) == 2 * sqlite.SWEPT_AT_ONCE + 1
         assert store.get_many("b", ["k"], now=0) == {"k": Value(b"x", VERSION)}
+
+
+def test_a_repeated_delete_does_not_make_its_tombstone_younger(tmp_path: Path):
+    with SqliteStore(tmp_path / "stores.db") as store:
+        store.apply("a", [Change("k", VERSION, None)])
+        time.sleep(0.01)  # the clock goes on
+        later = time.time()
+        store.apply("a", [Change("k", VERSION, None)])
+        assert store.sweep(before=later) == 1
 
 
 def test_a_store_after_its_block_says_so(tmp_path: Path):
