@@ -56,7 +56,8 @@ def deliver() -> None:
 def run(name: str, partition: str | None, *, as_json: bool) -> None:
     """Deliver each partition that is due, the oldest first.
 
-    That is one whose update in force was not delivered, or whose delivery has not ended: it is resumed. If a partition fails, the others go on, and the exit code is 1.
+    That is one whose update in force was not delivered, or whose delivery has not ended: it is resumed. If a partition
+    fails, the others go on, and the exit code is 1.
     """
     from feed_assets.delivery.errors import StreamBusyError  # noqa: PLC0415 - only this command needs it
 
@@ -89,7 +90,7 @@ def list_command(name: str | None, *, as_json: bool) -> None:
     installation = load_installation()
     if name is None:
         rows: list[dict[str, Any]] = [
-            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.store or ""}
+            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.shown_store or ""}
             for each in _destinations(installation)
         ]
         return print_json(rows) if as_json else _table(rows, "There is no destination: write deliveries/NAME.yaml.")
@@ -197,7 +198,8 @@ def abandon(name: str, partition: str | None, reason: str) -> None:
 def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
     """Bring the records of a stream into its store until Ctrl-C.
 
-    SIGTERM ends it, too. Start as many as there are shards; each may be killed at any time, and what it did not write down is read again.
+    SIGTERM ends it, too. Start as many as there are shards; each may be killed at any time, and what it did not write
+    down is read again.
     """
     from feed_assets.delivery.consuming.starting import consumer_of  # noqa: PLC0415 - loads pyarrow
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
@@ -208,7 +210,7 @@ def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: over.set())
     with consumer_of(deliverer, Store(installation.settings.state)) as consumer:
-        say(f"Consuming {deliverer.to.stream} into {deliverer.to.store or 'nothing'}. Ctrl-C ends it.")
+        say(f"Consuming {deliverer.to.stream} into {deliverer.to.shown_store or 'nothing'}. Ctrl-C ends it.")
         settled = consumer.run(over, until_idle=until_idle)
     if as_json:
         print_json({"settled": settled})
@@ -231,7 +233,7 @@ def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: b
     deliverer = _deliverer(name)
     found = look(deliverer.to, deliverer.folder, key, partition)
     if found is None:
-        complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
+        complain(f"{deliverer.to.shown_store} has no value for {' '.join(key)} of {name}.")
         raise SystemExit(FAILED)
     if as_json:
         print_json(found)

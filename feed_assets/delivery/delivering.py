@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
@@ -33,7 +33,7 @@ from feed_assets.delivery.ordinals import Ordinals, everything
 from feed_assets.delivery.sending import Attempt, staged_rows
 from feed_assets.delivery.staging import Comparison, Staged, stage
 from feed_assets.delivery.streams.address import open_stream
-from feed_assets.delivery.streams.port import Limits, NotSentError, Stream
+from feed_assets.delivery.streams.port import Limits, NotSentError, Sink, Stream
 from feed_assets.delivery.turn import turn_of
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
@@ -179,7 +179,7 @@ class Deliverer:
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
-        with self._answering(), self.open_stream() as stream:
+        with self._stream() as stream:
             limits = stream.limits()
         staged = self._staged(comparison, limits, partition)
         begun = Begun(
@@ -256,9 +256,9 @@ class Deliverer:
         seen = self.acked(begun)
         counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
-            with self._answering(), self.open_stream() as stream:
+            with self._stream() as stream:
                 shards, since = len(stream.shards()), time.monotonic()
-                client = Client(stream, self.client_settings())
+                client = self.client(stream)
                 writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
                 attempt = Attempt(self.ledger, begun, client, writer, seen)
                 counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
@@ -331,7 +331,7 @@ class Deliverer:
             "key": list(to.key),
             "shard_key": list(to.shard_columns),
             "stream": to.stream_address,
-            "store": to.store,
+            "store": to.shown_store,
             "values": to.values,
             "encoding": encoding.FORMAT,
         }
@@ -341,19 +341,24 @@ class Deliverer:
 
     def open_stream(self) -> Stream:
         """The destination's stream."""
-        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS, self.to.limits)
+        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
 
     @contextmanager
-    def _answering(self) -> Iterator[None]:
-        """Raise StreamError where the stream did not answer a question; the client itself asks again."""
+    def _stream(self) -> Iterator[Stream]:
+        """The stream; questions that it does not answer are errors here, while the client itself asks again."""
         try:
-            yield
+            with self.open_stream() as stream:
+                yield stream
         except NotSentError as error:
             raise StreamError(f"{self.to.stream_address} did not answer: {error}. Run the command again.") from None
 
-    def client_settings(self) -> ClientSettings:
-        """How its client sends."""
-        return ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
+    def client(self, stream: Sink) -> Client:
+        """A client that sends to the stream, within the destination's limits."""
+        limits = replace(
+            stream.limits(), records_a_second=self.to.records_a_second, bytes_a_second=self.to.bytes_a_second
+        )
+        settings = ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
+        return Client(stream, settings, limits=limits)
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
-from feed_assets.delivery.streams.port import Limits
 from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.names import check_label
 from feed_assets.sources.field_problems import field_message
@@ -137,14 +137,14 @@ class Destination(BaseModel):
         return f"{self._path}:{line}: {field}: {message}"
 
     @property
-    def limits(self) -> Limits:
-        """What a shard of the stream takes in a second. The stream itself says how large a record may be."""
-        return Limits(records_a_second=self.records_a_second, bytes_a_second=self.bytes_a_second)
-
-    @property
     def stream_address(self) -> str:
         """The stream without options: two destinations may share it."""
         return self.stream.partition("?")[0]
+
+    @property
+    def shown_store(self) -> str | None:
+        """The store without a password, for messages and ledgers."""
+        return None if self.store is None else without_credentials(self.store)
 
     @property
     def shard_columns(self) -> tuple[str, ...]:
