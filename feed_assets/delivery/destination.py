@@ -54,7 +54,7 @@ class Destination(BaseModel):
     store: str | None = None
     """`sqlite`, `sqlite:////FILE` or `redis://HOST:PORT/DATABASE`, which the consumer fills.
 
-    Default: none.
+    With a password in it, the file is a secret; no message and no ledger shows it. Default: none.
     """
     space: str = ""
     """The first part of the store's keys; only this destination writes there.

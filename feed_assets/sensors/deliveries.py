@@ -29,7 +29,6 @@ from feed_assets.errors import FeedAssetsError
 from feed_assets.feed_events.declarations import DELIVERS, DESTINATION, plain
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.turns import Turns
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource, StateResource
@@ -103,7 +102,8 @@ def deliveries(
         for note in requests.decided:
             context.log.info(note)
         after = {"seen": {name: each.shown() for name, each in seen.items() if name in below.feeds}}
-        reason = f"No run needed: {counted(len(look.events), 'delivery')} reported. {'; '.join(requests.decided[:3])}"
+        reported = f" Delivered outside Dagster: {len(look.events)}." if look.events else ""
+        reason = f"No run is needed.{reported} {'; '.join(requests.decided[:3])}"
         return dg.SensorResult(
             run_requests=[*runs, *(_checks(each, run_config) for each in look.checks)],
             asset_events=look.events,

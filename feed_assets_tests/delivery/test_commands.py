@@ -147,6 +147,22 @@ def test_mistakes_are_named_with_what_to_do(run: Run, source: Source, tmp_path: 
     assert "There is no destination: write deliveries/NAME.yaml." in run("ls").stderr
 
 
+def test_the_password_of_a_store_is_neither_shown_nor_kept(run: Run, source: Source, tmp_path: Path) -> None:
+    path = tmp_path / "deliveries/prices.yaml"
+    path.write_text(YAML.replace("store: sqlite", "store: redis://:s3cret@127.0.0.1:1/0"))
+    source.publish(prices(tea=2.5))
+
+    told = [
+        run("ls"), run("ls", "--json"), run("run", "prices"), run("show", "prices", "--json"),
+        run("lookup", "prices", "tea", code=1), run("consume", "prices", "--until-idle", code=1),
+    ]  # fmt: skip
+    kept = [each for each in tmp_path.rglob("*") if each.is_file() and b"s3cret" in each.read_bytes()]
+
+    assert not [each for each in told if "s3cret" in each.output]
+    assert "redis://***@127.0.0.1:1/0" in told[0].stdout
+    assert kept == [path]
+
+
 def test_doctor_looks_at_stream_and_store_and_makes_neither(run: Run, source: Source, tmp_path: Path) -> None:
     def examined() -> dict[str, tuple[str, str]]:
         found = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)
