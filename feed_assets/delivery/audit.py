@@ -28,7 +28,11 @@ MOST_LOSSES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Rows of one block that a hop has not seen. `shards` and `minutes` are where they passed the hop before."""
+    """Rows of one block that a hop has not seen.
+
+    `holders` and `minutes` are where they passed the hop before: acknowledged to attempts of senders, received from
+    shards.
+    """
 
     hop: str
     block: int
@@ -36,7 +40,7 @@ class Loss:
     last: int
     rows: int
     file: str
-    shards: tuple[str, ...]
+    holders: tuple[str, ...]
     minutes: tuple[str, ...]
 
 
@@ -73,7 +77,7 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
         return _summarized(begun, summary)
     rows, repeats, losses = {"staged": begun.rows}, dict[str, int](), list[Loss]()
     superseded, before = 0, everything(begun.rows)
-    shards: Mapping[str, Part] = {}
+    holders: Mapping[str, Part] = {}
     for name in _hops(to):
         parts = ledger.parts(HOPS[name], begun)
         seen = reduce(lambda all_, part: all_ | part.set(), parts.values(), Ordinals())
@@ -84,8 +88,8 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
         superseded = (
             sum(each.counts.get("superseded", 0) for each in parts.values()) if name == "settled" else superseded
         )
-        losses += _losses(name, begun, before - seen, shards)
-        before, shards = seen, parts
+        losses += _losses(name, begun, before - seen, holders)
+        before, holders = seen, parts
     return Account(
         destination=to.name,
         partition=begun.partition,
@@ -100,11 +104,11 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
 
 
 def summarize(ledger: Ledger, edition: Edition, found: Account) -> None:
-    """Keep what a settled delivery came to in one object, and drop the sets."""
+    """Keep what a settled delivery came to in one object, and drop the sets. Its rows stay for lookups."""
     begun = ledger.began(edition)
     if found.state == "settled" and found.is_whole and ledger.settled_summary(edition) is None:
         ledger.summarize(begun, {"rows": found.rows, "repeats": found.repeats, "superseded": found.superseded})
-        ledger.drop(begun, ("acks", "received", "settled"))
+        ledger.drop(begun, ("acks", "received", "settled"), staged=False)
 
 
 def _hops(to: Destination) -> Sequence[str]:

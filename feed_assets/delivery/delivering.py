@@ -12,7 +12,9 @@ delivered, because that one is compared with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -25,17 +27,19 @@ from feed_assets.delivery.client.facade import Client
 from feed_assets.delivery.client.settings import ClientSettings, Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
-from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError
+from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError, StreamError
 from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
 from feed_assets.delivery.ordinals import Ordinals, everything
 from feed_assets.delivery.sending import Attempt, staged_rows
 from feed_assets.delivery.staging import Comparison, Staged, stage
 from feed_assets.delivery.streams.address import open_stream
-from feed_assets.delivery.streams.port import Limits, Sink, Stream
+from feed_assets.delivery.streams.port import Limits, NotSentError, Sink, Stream
+from feed_assets.delivery.turn import turn_of
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
 from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, updates_from
+from feed_assets.state.store import Store
 
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
 LOCAL_STREAMS: Final = "streams"
@@ -54,12 +58,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Deliverer:
-    """Delivers partitions of one feed to one destination. Local streams are files of `folder`."""
+    """Delivers partitions of one feed to one destination. Local streams are files of `folder`.
+
+    The state database keeps two deliveries to one stream apart; without one, the caller does.
+    """
 
     feed: Feed
     to: Destination
     folder: Path
     now: Clock = utc_now
+    state: Store | None = None
     code: str = ""
     said: Callable[[str], object] = lambda _: None
     """Gets a sentence when something else than usual happens."""
@@ -79,8 +87,12 @@ class Deliverer:
 
         `again` sends all rows of an update that was delivered already, `without_base` although the update before is
         gone: then vanished keys stay. Raises DeliveryError; nothing was sent if it is a BadRowsError or
-        DestinationError.
+        DestinationError or StreamBusyError.
         """
+        with turn_of(self.to.stream_address, self.state):
+            return self._deliver(partition, again=again, without_base=without_base)
+
+    def _deliver(self, partition: str | None, *, again: bool, without_base: bool) -> Delivery | None:
         for _ in range(ATTEMPTS):
             editions = self.ledger.of(partition)
             update = latest(self.feed, partition, now=self.now())
@@ -88,7 +100,7 @@ class Deliverer:
             if begun is not None:
                 return self._send(begun)
             editions = self.ledger.of(partition)
-            if not again and self._is_delivered(editions, update):
+            if self._is_delivered(editions, update) and (update is None or not again):
                 return None
             begun = self._begin(partition, update, editions, everything_again=again, without_base=without_base)
             if begun is not None:
@@ -102,8 +114,9 @@ class Deliverer:
         return self.ledger.end(begun, Ended(outcome="abandoned", at=self.now(), reason=reason))
 
     def resume(self, begun: Begun) -> Delivery:
-        """Send the rest of an open edition, whatever is in force now."""
-        return self._send(begun)
+        """Send the rest of an open edition, whatever is in force now. Raises DeliveryError."""
+        with turn_of(self.to.stream_address, self.state):
+            return self._send(begun)
 
     def _is_delivered(self, editions: Sequence[Edition], update: Update | None) -> bool:
         if not editions:
@@ -161,7 +174,7 @@ class Deliverer:
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
-        with self.open_stream() as stream:
+        with self._stream() as stream:
             limits = stream.limits()
         staged = self._staged(comparison, limits, partition)
         begun = Begun(
@@ -236,20 +249,22 @@ class Deliverer:
     def _send(self, begun: Begun) -> Delivery:
         """Send the rows that are not acknowledged yet, and end the edition."""
         seen = self.acked(begun)
-        counts = None
+        counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
-            with self.open_stream() as stream:
+            with self._stream() as stream:
+                shards, since = len(stream.shards()), time.monotonic()
                 client = self.client(stream)
                 writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
                 attempt = Attempt(self.ledger, begun, client, writer, seen)
                 counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
+                seconds = time.monotonic() - since
             seen = self.acked(begun)
         if len(missing := everything(begun.rows) - seen):
             raise NotDeliveredError(
                 f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
                 "acknowledged. The edition stays open: run the command again."
             )
-        ended = self.ledger.end(begun, self._ended(begun, seen, counts))
+        ended = self.ledger.end(begun, self._ended(begun, seen, counts, seconds, shards))
         if ended.outcome == "abandoned":
             raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
         self._release(begun)
@@ -260,7 +275,7 @@ class Deliverer:
         parts = self.ledger.parts("acks", begun).values()
         return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
 
-    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None) -> Ended:
+    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None, seconds: float, shards: int) -> Ended:
         parts = self.ledger.parts("acks", begun).values()
         repeats = sum(len(each.set()) for each in parts) - len(seen)
         return Ended(
@@ -272,6 +287,9 @@ class Deliverer:
             throttled=counts.throttled if counts else 0,
             series=counts.series if counts else (),
             series_seconds=counts.series_seconds if counts else 1,
+            seconds=round(seconds, 3),
+            size=counts.acked_bytes if counts else 0,
+            shards=shards,
         )
 
     def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
@@ -284,7 +302,7 @@ class Deliverer:
         since = begun.bases[0].edition if begun.bases else 0
         for each in self.ledger.of(begun.partition):
             if since <= each.number < begun.edition:
-                self.ledger.drop(self.ledger.began(each))
+                self.ledger.drop(self.ledger.began(each), ("acks",), staged=True)
         prefix = f"delivery.{self.to.name}."
         for held in all_pins(self.feed, begun.partition):
             number = held.holder.removeprefix(prefix)
@@ -307,8 +325,8 @@ class Deliverer:
             "columns": list(to.columns),
             "key": list(to.key),
             "shard_key": list(to.shard_columns),
-            "stream": to.stream.partition("?")[0],
-            "store": to.store,
+            "stream": to.stream_address,
+            "store": to.shown_store,
             "values": to.values,
             "encoding": encoding.FORMAT,
         }
@@ -319,6 +337,15 @@ class Deliverer:
     def open_stream(self) -> Stream:
         """The destination's stream."""
         return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
+
+    @contextmanager
+    def _stream(self) -> Iterator[Stream]:
+        """The stream; questions that it does not answer are errors here, while the client itself asks again."""
+        try:
+            with self.open_stream() as stream:
+                yield stream
+        except NotSentError as error:
+            raise StreamError(f"{self.to.stream_address} did not answer: {error}. Run the command again.") from None
 
     def client(self, stream: Sink) -> Client:
         """A client that sends to the stream, within the destination's limits."""

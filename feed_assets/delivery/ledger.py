@@ -96,6 +96,22 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[int, ...] = ()
     """Rows that the last sender got acknowledged in each period of `series_seconds`."""
     series_seconds: int = 1
+    seconds: float = 0.0
+    """How long the last sender took."""
+    size: int = 0
+    """Bytes that the last sender got acknowledged, with keys."""
+    shards: int = 0
+    """The open shards when it began."""
+
+    def share(self, records_a_second: int, bytes_a_second: int) -> float:
+        """The part of the limit of all shards, of records or of bytes, that the last sender used."""
+        used = max(sum(self.series) / records_a_second, self.size / bytes_a_second)
+        return used / max(self.shards * self.seconds, 0.001)
+
+    @property
+    def throttled_share(self) -> float:
+        """The part of the stream's answers that refused a row because its shard was over its limit."""
+        return self.throttled / max(1, self.acked + self.throttled)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,14 +223,18 @@ class Ledger:
                 self._key("summaries", begun.partition, begun.edition), msgspec.json.encode(summary)
             )
 
+    def summarized(self) -> set[tuple[str | None, int]]:
+        """The partitions and numbers of the editions that have a summary: a listing."""
+        return {place for place, _ in self._listed("summaries", None)}
+
     def settled_summary(self, edition: Edition) -> dict[str, Any] | None:
         """What an edition came to, if it has settled, and somebody has summarized it."""
         return self._read(self._key("summaries", edition.partition, edition.number), dict)
 
-    def drop(self, begun: Begun, hops: Sequence[Hop] = ("acks",)) -> None:
-        """Delete the staged files of an edition that nobody sends any more, and what was seen of it at these hops."""
+    def drop(self, begun: Begun, hops: Sequence[Hop], *, staged: bool) -> None:
+        """Delete what was seen of an edition at these hops, and its staged files if nobody needs them any more."""
         board = self.feed.blackboard
-        keys = [each.key for each in begun.files]
+        keys = [each.key for each in begun.files] if staged else []
         for hop in hops:
             prefix = f"{self._key(hop, begun.partition, begun.edition)}/"
             keys += [entry.key for entry in list_all(board, prefix)]

@@ -93,13 +93,13 @@ def stage(comparison: Comparison, encoder: Encoder, limits: Limits, board: Black
         return Staged((StagedFile(key, puts + deletes),), puts, deletes)
 
 
-def read_staged(board: Blackboard, file: StagedFile) -> Iterator[pa.RecordBatch]:
+def read_staged(board: Blackboard, file: StagedFile, columns: Sequence[str] = STAGED.names) -> Iterator[pa.RecordBatch]:
     """The rows of a staged file, as STAGED, in the order of their ordinals. Raises NotFoundError."""
     with TemporaryDirectory(prefix="delivery-") as folder:
         local = Path(folder) / "staged.parquet"
         board.download(file.key, local)
         with parquet.ParquetFile(local) as opened:
-            yield from opened.iter_batches(BATCH_ROWS, columns=STAGED.names)
+            yield from opened.iter_batches(BATCH_ROWS, columns=list(columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,11 @@ def dispatch_to_store(to: Destination) -> Dispatch:
 
 def store_key(to: Destination, partition: str, values: Sequence[object]) -> str:
     """The key in the store of a row with these values of the key's columns, as JSON has them."""
-    key = key_text(values)
+    return placed_key(to, partition, key_text(values))
+
+
+def placed_key(to: Destination, partition: str, key: str) -> str:
+    """The key in the store of a row whose key is this text."""
     return key if to.values == "newest" else f"{partition}/{key}"
 
 

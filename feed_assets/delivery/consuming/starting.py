@@ -33,4 +33,5 @@ def consumer_of(deliverer: Deliverer, state: Store) -> Iterator[Consumer]:
         def settling(shard: str) -> Settling:
             return Settling(deliverer.ledger, to, shard, store, dispatch)
 
-        yield Consumer(to.name, stream, state, settling, now=deliverer.now)
+        # Leases are by the machine's clock: under a fixed time, that of a killed process would never end.
+        yield Consumer(to.name, stream, state, settling)
