@@ -37,7 +37,8 @@ def test_a_killed_sender_is_resumed_late_data_sends_changes_and_the_old_client_l
     teller = Teller(told.append, told.append, lambda _: None, lambda _: None, lambda *_: nullcontext())
     definitions = build_definitions(settings)
 
-    DeliveryAct(settings, definitions, partial(build_definitions, settings), home, base, teller, NextSteps("", "")).run()
+    load = partial(build_definitions, settings)
+    DeliveryAct(settings, definitions, load, home, base, teller, NextSteps("", "")).run()
 
     story = "\n".join(told)
     assert re.search(r"4,953 rows, 4,953 acknowledged, 4,953 different ones received, [\d,]+ repeats, 0 missing", story)
