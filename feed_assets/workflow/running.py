@@ -67,7 +67,7 @@ def run_master(
     master = Master(state, place.token, reign.epoch, journal, wall=time.time, ended=_end)
     api = WorkflowApi(place.name, master, Access(tokens, now), figures)
     making = SnapshotProcess(place, reign.epoch, state)
-    app = application(api.service(making.follow))
+    app = application(api.service(making.follow, tokens.follow))
     with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:
         master.start()
         master.is_ending = lambda: server.is_ending
