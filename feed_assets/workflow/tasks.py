@@ -32,6 +32,8 @@ MOST_TASKS: Final = 1_000
 """The most tasks of a mutation, and of a bundle."""
 MOST_NAME: Final = 200
 MOST_CHECKPOINT: Final = 1024
+MOST_REASON: Final = 500
+"""How many characters of the reason for a failure are kept."""
 MOST_DELAY: Final = 600.0
 PRIORITIES: Final = range(10)
 ADVANTAGE: Final = 600.0

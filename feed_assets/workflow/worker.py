@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from feed_assets.blackboard.port import Blackboard
 from feed_assets.workflow.calls import Commit, Fail, Lease, Refused, Release, Renew, Reply, TaskView
 from feed_assets.workflow.errors import StageError, UnreachableError
 from feed_assets.workflow.flow import Computer, Publisher, Stage, Tables, Work, Workflow
+from feed_assets.workflow.tasks import MOST_REASON
 
 RENEWALS: Final = 3
 """How often a lease is renewed in its length."""
@@ -29,6 +31,7 @@ _MOST_AGAIN: Final = 10
 
 AGAIN: Final = "again"
 LOST: Final = "lost"
+RELEASED: Final = "released"
 _LOST: Final = ("LeaseLost", "SessionLost")
 
 _log = logging.getLogger(__name__)
@@ -190,7 +193,7 @@ class Worker:
         if held.digest != stage.digest:
             with held.lock:
                 self.caller.call(Release, ids=held.ids, reason="this worker has other code", after=1.0)
-            return "released"
+            return RELEASED
         # A renewal may bring another configuration while the stage works: the commit names the one that was used.
         with held.lock:
             tasks, parameters, configurations = tuple(held.tasks), held.parameters, dict(held.configurations)
@@ -201,7 +204,7 @@ class Worker:
             result = stage.function(work)
             if stage.publishes is not None and result is not None:
                 work.publish(result)
-        except Exception as error:  # noqa: BLE001 - whatever a stage raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stage raises, this worker goes on
             return self._failed(held, stage, error)
         try:
             with held.lock:
@@ -209,18 +212,30 @@ class Worker:
         except Refused as error:
             if error.code == "ConfigurationChanged":
                 return AGAIN
+            if error.code == "Interdicted":  # which is no fault of the task
+                with held.lock:
+                    self.caller.call(Release, ids=held.ids, reason=str(error))
+                return RELEASED
             if error.code in _LOST:
                 raise
             return self._failed(held, stage, error)
         return "done"
 
-    def _failed(self, held: _Held, stage: Stage, error: Exception) -> str:
+    def _failed(self, held: _Held, stage: Stage, error: BaseException) -> str:
         """Give the tasks back, and say why."""
-        where = traceback.extract_tb(error.__traceback__)
-        place = f" ({where[-1].filename.rpartition('/')[2]}:{where[-1].lineno})" if where else ""
-        reason = f"{type(error).__name__}: {error}{place}"
+        reason = _reason(error, stage)
         _log.warning("%s of unit %s failed: %s", stage.name, held.tasks[0].unit, reason)
         _log.debug("It failed here", exc_info=error)
         with held.lock:
             self.caller.call(Fail, ids=held.ids, reason=reason)
         return "failed"
+
+
+def _reason(error: BaseException, stage: Stage) -> str:
+    """Why a stage failed, in characters that can be sent, and the last line of its own code on the way there."""
+    where = traceback.extract_tb(error.__traceback__)
+    folder = Path(getattr(getattr(stage.function, "__code__", None), "co_filename", "")).parent
+    own = [each for each in where if folder in Path(each.filename).parents] or where
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    what = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+    return f"{what[: MOST_REASON - len(place)]}{place}"
