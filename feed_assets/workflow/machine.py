@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from feed_assets.workflow.calls import (
+    OTHER_CODE,
     Answer,
     AnyCall,
     Call,
@@ -345,7 +346,7 @@ class Machine:
         if kind not in self.state.configurations:
             return "it has no configuration"
         if kind in digests and digests[kind] != self._settings(kind).digest:
-            return "its configuration is another one than this worker's"
+            return OTHER_CODE
         return None
 
     def _why_nothing(self, kind: str) -> str:

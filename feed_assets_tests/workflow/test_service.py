@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import urllib3
+from msgspec.json import encode
 
 from feed_assets.serving.tables import remove_token
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
+from feed_assets.workflow.calls import Hello, Lease
+from feed_assets.workflow.places import open_board, open_workflow
+from feed_assets.workflow.tasks import NewTask
 from feed_assets_tests.waiting import until
 from feed_assets_tests.web.windows_service import NOW, Client
-from feed_assets_tests.web.workflow_service import NAME, mastering
+from feed_assets_tests.web.workflow_service import NAME, Someone, fill, mastering
 
 
 @dataclass
@@ -32,6 +37,47 @@ def served(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "base").mkdir()
     with mastering(base, database) as url:
         yield Served(base, url, Store(database))
+
+
+def test_a_task_is_not_leased_to_a_client_that_has_hung_up(served: Served) -> None:
+    person, token = Someone(served.base), open_workflow(open_board(served.base), NAME).token
+    person.apply()
+    session = Client(served.url).ask("/v1/hello", encode(Hello(token=token))).body["answer"]["session"]
+    lease = encode(Lease(token=token, session=session, seq=1, types=("split",), wait=30.0))
+    with pytest.raises(urllib3.exceptions.ReadTimeoutError):
+        urllib3.PoolManager().request("POST", f"{served.url}/v1/lease", body=lease, timeout=1.0, retries=False)
+    person.client.read("stats")  # an answer from the master after it has heard of the end of the connection
+    person.insert(NewTask("split"))
+
+    assert len(Someone(served.base).lease("split")) == 1
+
+
+def test_dead_tasks_are_listed_by_their_ids_page_by_page(served: Served) -> None:
+    fill(served.base)
+    person = Someone(served.base)
+    tasks = person.client.read("tasks", limit=1000)["tasks"]
+    dead = [each["id"] for each in tasks if each["status"] == "dead"]
+    assert dead
+
+    assert [each["id"] for each in person.client.read("tasks", status="dead", group="convert")["tasks"]] == dead
+    assert person.client.read("tasks", status="dead", group="split")["tasks"] == []
+    assert person.client.read("tasks", status="dead", after=dead[-1])["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (f"group={'g' * 300}", "it has more than 200 characters"),
+        ("group=a%20b", "must begin with a letter"),
+        ("status=lost", "it is waiting, leased, dead"),
+        ("limit=many", "must be a whole number"),
+    ],
+)
+def test_a_list_of_tasks_takes_names_and_states_that_there_can_be(served: Served, query: str, message: str) -> None:
+    answer = Client(served.url).ask(f"/v1/tasks?{query}")
+
+    assert answer.status == 400
+    assert message in answer.body["detail"]
 
 
 def test_a_master_takes_tokens_that_are_added_while_it_reigns_and_no_revoked_ones(served: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.workflow.calls import Command, Configure, Insert, Reply
-from feed_assets.workflow.errors import StageError
+from feed_assets.workflow.errors import StageError, UnreachableError
 from feed_assets.workflow.flow import Work, Workflow
 from feed_assets.workflow.replies import reply_to
 from feed_assets.workflow.tasks import MOST_REASON, NewTask
 from feed_assets.workflow.trial import Ran
 from feed_assets.workflow.worker import RELEASED, Worker
+from feed_assets_tests.waiting import HANGS
 from feed_assets_tests.workflow.machines import TOKEN, Master
 
 
@@ -127,6 +129,64 @@ def test_any_reason_of_a_failure_can_be_kept(text: str) -> None:
     assert reason.encode()
     assert len(reason) <= MOST_REASON
     assert f"({Path(__file__).name}:" in reason
+
+
+def test_a_worker_that_waits_for_a_task_ends_when_it_is_told_to() -> None:
+    flow, asked, over, answered = Workflow("parcels"), threading.Event(), threading.Event(), threading.Event()
+
+    class Waits:
+        def call(self, kind: type[Any], *, wait: float = 0.0, **arguments: Any) -> Reply:  # noqa: ARG002 - see `Caller`
+            asked.set()
+            answered.wait(HANGS)
+            raise UnreachableError("nobody")
+
+    def first(work: Work) -> None: ...
+
+    worker = Worker(flow, [flow.stage(version="1")(first)], Waits(), MemoryBlackboard())
+    running = threading.Thread(target=worker.run, args=(over.is_set,))
+    running.start()
+    assert asked.wait(HANGS)
+    over.set()
+    running.join(HANGS)
+    answered.set()
+
+    assert not running.is_alive()
+
+
+def test_a_worker_renews_a_lease_for_the_seconds_of_its_stage() -> None:
+    flow, master = Workflow("parcels"), Master(types=())
+    person, seen = Session(master), list[float]()
+
+    def quick(work: Work) -> None:
+        seen.append(master.units("quick")[work.unit].seconds)
+        work.save("half", 0.5)
+        seen.append(master.units("quick")[work.unit].seconds)
+
+    def slow(work: Work) -> None: ...
+
+    stages = [flow.stage(version="1", seconds=10)(quick), flow.stage(version="1", seconds=600)(slow)]
+    for each in stages:
+        person.call(Configure, type=each.name, payload=each.configuration)
+    person.call(Insert, tasks=(NewTask("quick"),))
+    Worker(flow, stages, Session(master), MemoryBlackboard()).run(lambda: False, until_idle=True)
+
+    assert seen == [600, 10]
+
+
+def test_a_worker_with_other_code_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    flow, master = Workflow("parcels"), Master(types=())
+    person = Session(master)
+
+    def first(work: Work) -> None: ...
+
+    stage = flow.stage(version="1")(first)
+    person.call(Configure, type="first", payload={**stage.configuration, "digest": "another"})
+    worker = Worker(flow, [stage], Session(master), MemoryBlackboard())
+    worker.once()
+    worker.once()
+
+    (said,) = caplog.messages
+    assert "first: its configuration is another one than this worker's. Start it again" in said
 
 
 def test_work_whose_commit_is_forbidden_is_given_back_and_no_attempt_is_counted() -> None:
