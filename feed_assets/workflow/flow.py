@@ -35,8 +35,8 @@ from feed_assets.workflow.tasks import (
     NewTask,
     PayloadError,
     encoded_payload,
-    fault_of,
     name_problem,
+    problem_of,
 )
 
 if TYPE_CHECKING:
@@ -352,12 +352,7 @@ class Work:
 
     def _make(self, task: NewTask) -> None:
         """Make a task. Raises StageError here, where the stage makes it, for what the master would refuse."""
-        try:
-            fault = fault_of(task, encoded_payload(task.payload))
-            problem = fault.message if fault else ""
-        except PayloadError as error:
-            problem = str(error)
-        if problem:
+        if problem := problem_of(task):
             raise StageError(f"A task for {task.type} cannot be made: {problem}.")
         if len(self.made) >= MOST_TASKS:
             raise StageError(f"The stage {self.stage.name} makes more than {MOST_TASKS:,} tasks: let others make some.")

@@ -159,6 +159,10 @@ class Machine:
         waiting = self.state.count(group, "waiting") - self.state.gathering[group]
         return waiting >= self._settings(group).most
 
+    def spent_groups(self) -> set[str]:
+        """The groups whose tasks wait because the retries of the last minutes are used up."""
+        return self.queues.spent(self._now)
+
     def is_ordered(self, what: str, group: str) -> bool:
         """Whether a person has paused or interdicted a group, or all."""
         return is_ordered(self.state, what, group)

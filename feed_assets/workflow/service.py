@@ -70,6 +70,8 @@ class GroupView(msgspec.Struct, frozen=True):
     is_paused: bool
     is_interdicted: bool
     is_full: bool
+    is_spent: bool = False
+    """Whether its tasks wait because the retries of the last minutes are used up."""
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -198,7 +200,7 @@ class WorkflowApi:
 
     def _stats(self) -> Stats:
         machine, state = self.master.machine, self.master.state
-        oldest = machine.queues.oldest()
+        oldest, spent = machine.queues.oldest(), machine.spent_groups()
         groups = [
             GroupView(
                 name,
@@ -210,6 +212,7 @@ class WorkflowApi:
                 machine.is_ordered("pause", name),
                 machine.is_ordered("interdict", name),
                 machine.is_full(name),
+                name in spent,
             )
             for name in sorted({*state.counts, *state.configurations})
         ]

@@ -164,6 +164,15 @@ def fault_of(task: NewTask, payload: bytes) -> Fault | None:
     return next(_faults(task, payload), None)
 
 
+def problem_of(task: NewTask) -> str:
+    """Why a client's task cannot be one, for a client that asks before it sends the task; "" if it can."""
+    try:
+        fault = fault_of(task, encoded_payload(task.payload))
+    except PayloadError as error:
+        return str(error)
+    return fault.message if fault else ""
+
+
 def name_problem(name: str) -> str | None:
     """Why this cannot be the name of a type or a group, which are segments of keys; None if it can."""
     return name_fault(name, path=False) if len(name) <= MOST_NAME else f"it has more than {MOST_NAME} characters"

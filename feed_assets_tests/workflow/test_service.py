@@ -14,9 +14,10 @@ from feed_assets.serving.tables import remove_token
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
-from feed_assets.workflow.calls import Hello, Lease
+from feed_assets.workflow.calls import Command, Hello, Lease
 from feed_assets.workflow.places import open_board, open_workflow
-from feed_assets.workflow.tasks import NewTask
+from feed_assets.workflow.stories import story_of
+from feed_assets.workflow.tasks import NewBundle, NewTask
 from feed_assets_tests.waiting import until
 from feed_assets_tests.web.windows_service import NOW, Client
 from feed_assets_tests.web.workflow_service import NAME, Someone, fill, mastering
@@ -62,6 +63,29 @@ def test_dead_tasks_are_listed_by_their_ids_page_by_page(served: Served) -> None
     assert [each["id"] for each in person.client.read("tasks", status="dead", group="convert")["tasks"]] == dead
     assert person.client.read("tasks", status="dead", group="split")["tasks"] == []
     assert person.client.read("tasks", status="dead", after=dead[-1])["tasks"] == []
+
+
+def test_a_story_says_whether_a_unit_was_committed_or_dropped(served: Served) -> None:
+    person, worker = Someone(served.base, "person"), Someone(served.base)
+    person.apply()
+    bundle = NewBundle("all", 2)
+    units = person.insert(
+        NewTask("split"), NewTask("convert"), NewTask("total", bundle=bundle), NewTask("total", bundle=bundle)
+    )
+    worker.commit(worker.lease("split"))
+    for unit in units[1:3]:
+        person.client.call(Command, order="drop", target=str(unit), by="ada", reason="a test")
+    worker.commit(worker.lease("total"))
+
+    place = open_workflow(open_board(served.base), NAME)
+    stories = [[event.what for event in story_of(place, each)] for each in units]
+    leased = "leased for 600 s"
+    assert stories == [
+        ["made for split", leased, "committed"],
+        ["made for convert", "dropped"],
+        ["made for total", "dropped, its bundle gets it as an empty one", leased, "committed"],
+        ["made for total", leased, "committed"],
+    ]
 
 
 @pytest.mark.parametrize(
