@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
 from typing import Final
 
 from feed_assets.datasets.calendars import Calendar
@@ -49,12 +48,12 @@ class Member:
         object.__setattr__(self, "first_day", first_day)
         object.__setattr__(self, "last_day", last_day)
 
-    @cached_property
+    @property
     def begin(self) -> int:
         """The first instant of the member's first batch date."""
         return self.calendar.days.begins(self.first_day)
 
-    @cached_property
+    @property
     def end(self) -> int:
         """The first instant after the member's last batch date; without one, after 2099."""
         return self.calendar.days.begins(self.last_day + 1)

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
-from feed_assets.datasets.containment import ancestors, base_starts, time_parents
+from feed_assets.datasets.containment import ancestors, base_starts
 from feed_assets.datasets.grains import Grain, moved
 from feed_assets.datasets.instants import FIRST_DAY, LAST_DAY, date_of, day_of
 from feed_assets.datasets.members import Member
@@ -26,7 +26,7 @@ _KEPT = 16_384
 HOUR_SECONDS = Grain.HOUR.seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Leaf:
     """A member with its rules. Its slots before the day `until` are timed: `assumed` is their rule."""
 
@@ -49,7 +49,7 @@ class Leaf:
         """Whether some of its slots are timed."""
         return self.until > self.member.first_day
 
-    @cached_property
+    @property
     def until_instant(self) -> int:
         """The first instant after its timed slots."""
         return self.member.calendar.days.begins(self.until)
@@ -175,14 +175,9 @@ class Windows:
 
     def fold_slot(self, slot: Slot) -> Slot | None:
         """The slot of an hour or a day that keeps what is known of a slot below an hour; None for other slots."""
-        fold = self._fold_grain
-        if not slot.grain.seconds or slot.grain.seconds >= HOUR_SECONDS or fold is None:
+        if not slot.grain.seconds or slot.grain.seconds >= HOUR_SECONDS or self._fold_grain is None:
             return None
-        # A calendar asks this of each of its slots: look only at the grains between.
-        around: Slot | None = slot
-        while around is not None and around.grain is not fold:
-            around = next((each for each in time_parents(self.dataset, around) if each.grain.divides(fold)), None)
-        return around
+        return next((each for each in self.ancestors(slot) if each[1:3] == (slot.member, self._fold_grain)), None)
 
     def _due(self, slot: Slot) -> int:
         found = [NEVER]
