@@ -160,11 +160,6 @@ class Deliverer:
         without_base: bool,
     ) -> Begun | None:
         """Begin an edition; None if the ledger or the feed changed meanwhile."""
-        if update is None and not self.feed.blackboard.page(self.feed.root).entries:
-            raise DeliveryError(
-                f"{self.feed.uri} is empty: its disk is not mounted, or the feed was deleted. Nothing was sent; keys "
-                "that were delivered stay."
-            )
         before = [(self.ledger.began(each), self.ledger.ended(each)) for each in editions[self._base_of(editions) :]]
         if before:
             self._require_same(before[-1][0])
@@ -175,7 +170,7 @@ class Deliverer:
             )
         except NoValidUpdateError:
             return None
-        is_all = everything_again or self._sends_all(before)
+        is_all = everything_again or without_base or self._sends_all(before)
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))

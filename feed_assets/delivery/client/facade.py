@@ -41,8 +41,8 @@ Found = TypeVar("Found")
 class Rates(Protocol):
     """The rates of all shards. `limiter.ShardRates` is the real one."""
 
-    def new(self, now: float) -> Rate:
-        """The rate of a shard that is new."""
+    def new(self, start: float) -> Rate:
+        """The rate of a shard that is new, from `start` on."""
         ...
 
 
@@ -322,15 +322,13 @@ class Client:
             self._failures += 1
 
     def _send_again(self, answered: Answered, request: Request, now: float) -> None:
-        for chunk in answered.again:
-            self._buffer.give_back(chunk)
-        for chunk in answered.throttled:
-            for lane in self._buffer.give_back(chunk):
-                lane.rate.throttled(request.taken, now)
-                name = lane.shard.name
-                self._throttles[name] = self._throttles.get(name, 0) + 1
-                if self._throttles[name] >= _THROTTLED_OFTEN:
-                    self._read_map_soon(now)
+        self._buffer.give_back(answered.again)
+        for lane in set(self._buffer.give_back(answered.throttled)):
+            lane.rate.throttled(request.taken, now)
+            name = lane.shard.name
+            self._throttles[name] = self._throttles.get(name, 0) + 1
+            if self._throttles[name] >= _THROTTLED_OFTEN:
+                self._read_map_soon(now)
         if answered.again or answered.throttled:
             self._set_due(now)
 
