@@ -94,6 +94,7 @@ def list_command(name: str | None, *, as_json: bool) -> None:
             for each in _destinations(installation)
         ]
         return print_json(rows) if as_json else _table(rows, "There is no destination: write deliveries/NAME.yaml.")
+    deliverer = _deliverer(name, installation)
     from feed_assets.delivery.standings import standings  # noqa: PLC0415 - loads pyarrow
 
     rows = [
@@ -104,7 +105,7 @@ def list_command(name: str | None, *, as_json: bool) -> None:
             "edition": each.begun.edition if each.begun else None,
             "rows": each.begun.rows if each.begun else None,
         }
-        for each in standings(_deliverer(name, installation), now=now())
+        for each in standings(deliverer, now=now())
     ]
     return print_json(rows) if as_json else _table(rows, f"The feed of {name} has no valid update yet.")
 
@@ -118,9 +119,9 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
 
     Looks at the last delivery of each partition. The exit code is 1 if a row is missing at a hop that is over.
     """
+    deliverer = _deliverer(name)
     from feed_assets.delivery.audit import account, summarize  # noqa: PLC0415 - loads pyarrow
 
-    deliverer = _deliverer(name)
     ledger = deliverer.ledger
     last = [editions[-1] for _, editions in sorted(ledger.editions(partition).items(), key=lambda each: each[0] or "")]
     found = [account(ledger, deliverer.to, each, now=now()) for each in last]
@@ -201,11 +202,11 @@ def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
     SIGTERM ends it, too. Start as many as there are shards; each may be killed at any time, and what it did not write
     down is read again.
     """
+    installation = load_installation()
+    deliverer = _deliverer(name, installation)
     from feed_assets.delivery.consuming.starting import consumer_of  # noqa: PLC0415 - loads pyarrow
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
 
-    installation = load_installation()
-    deliverer = _deliverer(name, installation)
     over = threading.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: over.set())
@@ -228,9 +229,9 @@ def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: b
 
     The exit code is 1 if there is none.
     """
+    deliverer = _deliverer(name)
     from feed_assets.delivery.lookups import lookup as look  # noqa: PLC0415 - loads the store
 
-    deliverer = _deliverer(name)
     found = look(deliverer.to, deliverer.folder, key, partition)
     if found is None:
         complain(f"{deliverer.to.shown_store} has no value for {' '.join(key)} of {name}.")
@@ -248,7 +249,10 @@ def _destinations(installation: Installation) -> Sequence[Destination]:
 
 
 def _deliverer(name: str, installation: Installation | None = None) -> Deliverer:
-    """Delivers to the destination of this name. Raises UsageError, DestinationError."""
+    """Delivers to the destination of this name. Raises UsageError, DestinationError.
+
+    Commands import what needs the extra `delivery` after this, which says so if it is missing.
+    """
     try:
         from feed_assets.delivery.delivering import Deliverer  # noqa: PLC0415 - loads pyarrow
     except ModuleNotFoundError as error:
