@@ -100,6 +100,8 @@ class Deliverer:
             if begun is not None:
                 return self._send(begun)
             editions = self.ledger.of(partition)
+            if not all(each.has_ended for each in editions):
+                continue  # somebody has just begun one
             if self._is_delivered(editions, update) and (update is None or not again):
                 return None
             begun = self._begin(partition, update, editions, everything_again=again, without_base=without_base)
