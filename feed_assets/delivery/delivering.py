@@ -12,24 +12,22 @@ delivered, because that one is compared with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from feed_assets.delivery import encoding
-from feed_assets.delivery.client.facade import Client
-from feed_assets.delivery.client.settings import ClientSettings, Counters
+from feed_assets.delivery.backend import LARGE_ROWS, Backend, InThisProcess, rows_about
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
 from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError
 from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
 from feed_assets.delivery.ordinals import Ordinals, everything
-from feed_assets.delivery.sending import Attempt, staged_rows
-from feed_assets.delivery.staging import Comparison, Staged, stage
+from feed_assets.delivery.sending import LOCAL_STREAMS, Job, acked
+from feed_assets.delivery.staging import Comparison, Staged
 from feed_assets.delivery.streams.address import open_stream
 from feed_assets.delivery.streams.port import Limits, Stream
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
@@ -38,8 +36,6 @@ from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
 from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, updates_from
 
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
-LOCAL_STREAMS: Final = "streams"
-"""The folder, beside the state database, with the streams that are files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +61,9 @@ class Deliverer:
     """Gets a sentence when something else than usual happens."""
     told: Callable[[int, int], object] = lambda _done, _all: None
     """Gets the acknowledged rows and all rows while a delivery is sent."""
+    large: Backend = field(default_factory=InThisProcess)
+    """Stages and sends deliveries of `large_rows` and more."""
+    large_rows: int = LARGE_ROWS
     ledger: Ledger = field(init=False)
     encoder: Encoder = field(init=False)
 
@@ -236,18 +235,20 @@ class Deliverer:
         return find
 
     def _staged(self, comparison: Comparison, limits: Limits, partition: str | None) -> Staged:
-        return stage(comparison, self.encoder, limits, self.feed.blackboard, self.ledger.staging_prefix(partition))
+        rows = rows_about([each for each in (comparison.update, *comparison.gone) if each is not None])
+        prefix = self.ledger.staging_prefix(partition)
+        return self._backend(rows).stage(comparison, self.encoder, limits, self.feed.blackboard, prefix)
+
+    def _backend(self, rows: int) -> Backend:
+        return self.large if rows >= self.large_rows else InThisProcess()
 
     def _send(self, begun: Begun) -> Delivery:
         """Send the rows that are not acknowledged yet, and end the edition."""
         seen = self.acked(begun)
         counts = None
         if len(seen) < begun.rows:
-            with self.open_stream() as stream:
-                client = Client(stream, self.client_settings())
-                writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
-                attempt = Attempt(self.ledger, begun, client, writer, seen)
-                counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
+            job = Job(self.ledger, self.to, self.folder, begun, self.told)
+            counts = self._backend(begun.rows - len(seen)).send(job)
             seen = self.acked(begun)
         if len(missing := everything(begun.rows) - seen):
             raise NotDeliveredError(
@@ -262,8 +263,7 @@ class Deliverer:
 
     def acked(self, begun: Begun) -> Ordinals:
         """The rows that the stream has acknowledged to any sender."""
-        parts = self.ledger.parts("acks", begun).values()
-        return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
+        return acked(self.ledger, begun)
 
     def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None) -> Ended:
         parts = self.ledger.parts("acks", begun).values()
@@ -273,16 +273,11 @@ class Deliverer:
             at=self.now(),
             acked=len(seen),
             repeats=repeats,
-            ambiguous=counts.ambiguous if counts else 0,
-            throttled=counts.throttled if counts else 0,
+            ambiguous=sum(each.sent.ambiguous for each in parts if each.sent),
+            throttled=sum(each.sent.throttled for each in parts if each.sent),
             series=counts.series if counts else (),
             series_seconds=counts.series_seconds if counts else 1,
         )
-
-    def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
-        for batch in rows:
-            yield batch
-            self.told(batch[-1][0] + 1, begun.rows)
 
     def _release(self, begun: Begun) -> None:
         """Let go of what only this edition needed of those before."""
@@ -324,10 +319,6 @@ class Deliverer:
     def open_stream(self) -> Stream:
         """The destination's stream."""
         return open_stream(self.to.stream, self.folder / LOCAL_STREAMS, self.to.limits)
-
-    def client_settings(self) -> ClientSettings:
-        """How its client sends."""
-        return ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

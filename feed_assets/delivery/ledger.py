@@ -22,6 +22,7 @@ import msgspec
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.errors import LedgerError
 from feed_assets.delivery.ordinals import Ordinals, packed, unpacked
 from feed_assets.file_feed.bounded_cache import BoundedCache
@@ -110,6 +111,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     minutes: dict[str, int] = {}
     """Rows by minute (UTC)."""
+    sent: Counters | None = None
+    """What a sender's client has done."""
 
     def set(self) -> Ordinals:
         """The ordinals. Raises LedgerError."""
@@ -283,10 +286,11 @@ class PartWriter:
 
     def write(
         self, ordinals: Ordinals, *, repeats: int = 0, counts: Mapping[str, int] | None = None,
-        minutes: Mapping[str, int] | None = None,
+        minutes: Mapping[str, int] | None = None, sent: Counters | None = None,
     ) -> None:  # fmt: skip
         """Say what was seen up to now, in place of what was said before. Raises BlackboardError."""
-        part = Part(ordinals=packed(ordinals), repeats=repeats, counts=dict(counts or {}), minutes=dict(minutes or {}))
+        seen, by_minute = dict(counts or {}), dict(minutes or {})
+        part = Part(ordinals=packed(ordinals), repeats=repeats, counts=seen, minutes=by_minute, sent=sent)
         data = msgspec.json.encode(part)
         board = self.feed.blackboard
         if self._tag is None:
