@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from feed_assets.cli.clock import now
-from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import (
     complain,
     json_option,
@@ -239,6 +239,7 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
     """Delivers to the destination of this name. Raises UsageError, DestinationError."""
     from feed_assets.delivery.delivering import Deliverer  # noqa: PLC0415 - loads pyarrow
     from feed_assets.file_feed.feed import Feed  # noqa: PLC0415 - only if it is used
+    from feed_assets.spark_delivery.backend import SparkBackend  # noqa: PLC0415 - as above
 
     installation = installation or load_installation()
     known = {each.name: each for each in _destinations(installation)}
@@ -247,7 +248,14 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
         raise click.UsageError(f"{name} is no destination of {installation.settings.deliveries_directory}; {there}.")
     settings = installation.settings
     to = known[name]
-    return Deliverer(Feed(installation.blackboard, to.feed), to, settings.local_state, now=now, said=say)
+
+    def spark() -> Any:
+        say("Starting Spark, as the delivery is large.")
+        ready_to_compute(settings)
+        return settings.spark.spark_session
+
+    feed, backend = Feed(installation.blackboard, to.feed), SparkBackend(spark)
+    return Deliverer(feed, to, settings.local_state, now=now, said=say, large=backend)
 
 
 def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:

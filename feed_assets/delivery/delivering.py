@@ -248,14 +248,19 @@ class Deliverer:
         counts = None
         if len(seen) < begun.rows:
             job = Job(self.ledger, self.to, self.folder, begun, self.told)
-            counts = self._backend(begun.rows - len(seen)).send(job)
+            try:
+                counts = self._backend(begun.rows - len(seen)).send(job)
+            except DeliveryError:
+                if self.ledger.how_ended(begun) is None:
+                    raise
             seen = self.acked(begun)
-        if len(missing := everything(begun.rows) - seen):
+        ended = self.ledger.how_ended(begun)  # by another runner
+        if ended is None and len(missing := everything(begun.rows) - seen):
             raise NotDeliveredError(
                 f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
                 "acknowledged. The edition stays open: run the command again."
             )
-        ended = self.ledger.end(begun, self._ended(begun, seen, counts))
+        ended = ended or self.ledger.end(begun, self._ended(begun, seen, counts))
         if ended.outcome == "abandoned":
             raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
         self._release(begun)

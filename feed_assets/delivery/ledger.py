@@ -172,11 +172,15 @@ class Ledger:
         """End an edition, and return how it has ended: two runners cannot do so differently."""
         if self._create("ended", begun.partition, begun.edition, ended):
             return ended
-        return self._ended(begun) or ended
+        return self.how_ended(begun) or ended
+
+    def how_ended(self, begun: Begun) -> Ended | None:
+        """How the edition has ended; None if it is open: one GET."""
+        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def is_abandoned(self, begun: Begun) -> bool:
         """Whether somebody has abandoned the edition: one GET."""
-        ended = self._ended(begun)
+        ended = self.how_ended(begun)
         return ended is not None and ended.outcome == "abandoned"
 
     def first_seen(self, now: datetime) -> datetime:
@@ -238,9 +242,6 @@ class Ledger:
             if not number.isdecimal():
                 raise LedgerError(f"{self.feed.blackboard.uri(entry.key)} is no edition: remove it.")
             yield (partition or None, int(number)), entry.tag
-
-    def _ended(self, begun: Begun) -> Ended | None:
-        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def _create(self, area: str, partition: str | None, number: int, content: msgspec.Struct) -> bool:
         key = self._key(area, partition, number)

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -27,6 +29,7 @@ from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import NotDeliveredError
 from feed_assets.delivery.ledger import Begun, Ledger
 from feed_assets.delivery.sending import Job, Rows
+from feed_assets.engine.jvm import make_active
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.sql import text_literal
 from feed_assets.file_feed.feed import Feed
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 NAME: Final = "feed_delivery"
 COLUMNS: Final = ("_ordinal", "op", "shard_key", "body")
 _STAGED: Final = StructType().add("op", "string").add("shard_key", "string").add("body", "binary")
+_registering: Final = Lock()
+_registered: Final[WeakKeyDictionary[SparkSession, dict[str, str]]] = WeakKeyDictionary()
 _OF_CONSUMERS: Final = {"store", "space", "settled_by"}
 """Fields of a destination that no sender needs; a store's address may have a password."""
 
@@ -88,11 +93,24 @@ def send(spark: SparkSession, job: Job, run: str, senders: int) -> None:
 
     Raises DeliveryError: that of a task, if it has one.
     """
-    spark.dataSource.register(FeedDelivery)
+    _register(spark)
     with explained(f"Edition {job.begun.edition} of {job.to.name} cannot be sent, and stays open"):
         rows = staged_rows(spark, job.ledger.feed.blackboard, job.begun)
         divided = rows.coalesce(1) if senders == 1 else rows.repartition(senders, COLUMNS[0])
         divided.write.format(NAME).mode("append").options(**options_of(job, run, senders)).save()
+
+
+def _register(spark: SparkSession) -> None:
+    """Let the session know the data source; again only if the environment of tasks has changed.
+
+    Spark drops the source for a moment then, in which another thread would not find it.
+    """
+    environment = dict(spark.sparkContext.environment)
+    make_active(spark)
+    with _registering:
+        if _registered.get(spark) != environment:
+            spark.dataSource.register(FeedDelivery)
+            _registered[spark] = environment
 
 
 def staged_rows(spark: SparkSession, board: Blackboard, begun: Begun) -> DataFrame:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import msgspec
+from uuid import uuid4
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.delivery.delivering import Deliverer, Delivery
@@ -19,21 +18,20 @@ from feed_assets_tests.delivery.judge.running import JudgeServer
 from feed_assets_tests.delivery.judge.streams import REGION
 from feed_assets_tests.delivery.worlds import DAY, World
 
-STREAM = "prices"
-
 
 class SparkWorld(World):
     """A world whose deliveries Spark stages and sends, of any size."""
 
     judge: JudgeServer
+    stream: str
     spark: Any
 
     @classmethod
-    def below(cls, folder: Path, judge: JudgeServer, spark: Any, shards: int = 2, **options: Any) -> SparkWorld:
-        """A new world, with a stream of so many shards."""
-        judge.create(STREAM, shards=shards)
-        world = cls(folder, LocalBlackboard(folder / "base"), {"stream": f"kinesis://{REGION}/{STREAM}", **options})
-        world.judge, world.spark = judge, spark
+    def below(cls, folder: Path, judge: JudgeServer, spark: Any = None, shards: int = 2) -> SparkWorld:
+        """A new world, with a new stream of so many shards."""
+        stream = judge.create(f"prices-{uuid4().hex}", shards=shards)
+        world = cls(folder, LocalBlackboard(folder / "base"), {"stream": f"kinesis://{REGION}/{stream}"})
+        world.judge, world.stream, world.spark = judge, stream, spark
         return world
 
     def publish_rows(self, count: int) -> Mapping[str, float]:
@@ -54,7 +52,7 @@ class SparkWorld(World):
 
     def arrived(self) -> Counter[int]:
         """How often each ordinal is in the stream."""
-        found = map(details_of, (each.data for each in self.judge.log.of(STREAM)))
+        found = map(details_of, (each.data for each in self.judge.log.of(self.stream)))
         return Counter(each.ordinal for each in found if each is not None)
 
     def senders(self, begun: Begun) -> Mapping[str, Part]:
@@ -69,8 +67,3 @@ class SparkWorld(World):
     def all_values(self, prices: Mapping[str, float]) -> dict[str, float | None]:
         """What the store has of these products."""
         return self.values(*prices)
-
-
-def as_json(delivery: Delivery) -> str:
-    """How a delivery ended, for another process."""
-    return msgspec.json.encode({"acked": delivery.ended.acked, "repeats": delivery.ended.repeats}).decode()
