@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from feed_assets.cli.clock import now
-from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import (
     complain,
     json_option,
@@ -259,6 +259,7 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
         message = f"Deliveries need the package {error.name}: pip install 'feed_assets[delivery]'."
         raise click.ClickException(message) from None
     from feed_assets.file_feed.feed import Feed  # noqa: PLC0415 - only if it is used
+    from feed_assets.spark_delivery.backend import SparkBackend  # noqa: PLC0415 - as above
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
 
     installation = installation or load_installation()
@@ -268,8 +269,14 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
         raise click.UsageError(f"{name} is no destination of {installation.settings.deliveries_directory}; {there}.")
     settings = installation.settings
     to = known[name]
+
+    def spark() -> Any:
+        say("Starting Spark, as the delivery is large.")
+        ready_to_compute(settings)
+        return settings.spark.spark_session
+
     feed, state = Feed(installation.blackboard, to.feed), Store(settings.state)
-    return Deliverer(feed, to, settings.local_state, now=now, state=state, said=say)
+    return Deliverer(feed, to, settings.local_state, now=now, state=state, said=say, large=SparkBackend(spark))
 
 
 def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:

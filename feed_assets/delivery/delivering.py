@@ -15,25 +15,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from feed_assets.delivery import encoding
-from feed_assets.delivery.client.facade import Client
-from feed_assets.delivery.client.settings import ClientSettings, Counters
+from feed_assets.delivery.backend import LARGE_ROWS, Backend, InThisProcess, rows_about
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
 from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError, StreamError
 from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
 from feed_assets.delivery.ordinals import Ordinals, everything
-from feed_assets.delivery.sending import Attempt, staged_rows
-from feed_assets.delivery.staging import Comparison, Staged, stage
+from feed_assets.delivery.sending import LOCAL_STREAMS, Job, acked
+from feed_assets.delivery.staging import Comparison, Staged
 from feed_assets.delivery.streams.address import open_stream
-from feed_assets.delivery.streams.port import Limits, NotSentError, Sink, Stream
+from feed_assets.delivery.streams.port import Limits, NotSentError, Stream
 from feed_assets.delivery.turn import turn_of
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
@@ -42,8 +40,6 @@ from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest,
 from feed_assets.state.store import Store
 
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
-LOCAL_STREAMS: Final = "streams"
-"""The folder, beside the state database, with the streams that are files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +69,9 @@ class Deliverer:
     """Gets a sentence when something else than usual happens."""
     told: Callable[[int, int], object] = lambda _done, _all: None
     """Gets the acknowledged rows and all rows while a delivery is sent."""
+    large: Backend = field(default_factory=InThisProcess)
+    """Stages and sends deliveries of `large_rows` and more."""
+    large_rows: int = LARGE_ROWS
     ledger: Ledger = field(init=False)
     encoder: Encoder = field(init=False)
 
@@ -246,7 +245,12 @@ class Deliverer:
         return find
 
     def _staged(self, comparison: Comparison, limits: Limits, partition: str | None) -> Staged:
-        return stage(comparison, self.encoder, limits, self.feed.blackboard, self.ledger.staging_prefix(partition))
+        rows = rows_about([each for each in (comparison.update, *comparison.gone) if each is not None])
+        prefix = self.ledger.staging_prefix(partition)
+        return self._backend(rows).stage(comparison, self.encoder, limits, self.feed.blackboard, prefix)
+
+    def _backend(self, rows: int) -> Backend:
+        return self.large if rows >= self.large_rows else InThisProcess()
 
     def _send(self, begun: Begun) -> Delivery:
         """Send the rows that are not acknowledged yet, and end the edition."""
@@ -254,19 +258,22 @@ class Deliverer:
         counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
             with self._stream() as stream:
-                shards, since = len(stream.shards()), time.monotonic()
-                client = self.client(stream)
-                writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
-                attempt = Attempt(self.ledger, begun, client, writer, seen)
-                counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
-                seconds = time.monotonic() - since
+                shards = len(stream.shards())
+            job, since = Job(self.ledger, self.to, self.folder, begun, self.told), time.monotonic()
+            try:
+                counts = self._backend(begun.rows - len(seen)).send(job)
+            except DeliveryError:
+                if self.ledger.how_ended(begun) is None:
+                    raise
+            seconds = time.monotonic() - since
             seen = self.acked(begun)
-        if len(missing := everything(begun.rows) - seen):
+        ended = self.ledger.how_ended(begun)  # by another runner
+        if ended is None and len(missing := everything(begun.rows) - seen):
             raise NotDeliveredError(
                 f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
                 "acknowledged. The edition stays open: run the command again."
             )
-        ended = self.ledger.end(begun, self._ended(begun, seen, counts, seconds, shards))
+        ended = ended or self.ledger.end(begun, self._ended(begun, seen, counts, seconds, shards))
         if ended.outcome == "abandoned":
             raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
         self._release(begun)
@@ -274,8 +281,7 @@ class Deliverer:
 
     def acked(self, begun: Begun) -> Ordinals:
         """The rows that the stream has acknowledged to any sender."""
-        parts = self.ledger.parts("acks", begun).values()
-        return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
+        return acked(self.ledger, begun)
 
     def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None, seconds: float, shards: int) -> Ended:
         parts = self.ledger.parts("acks", begun).values()
@@ -285,19 +291,14 @@ class Deliverer:
             at=self.now(),
             acked=len(seen),
             repeats=repeats,
-            ambiguous=counts.ambiguous if counts else 0,
-            throttled=counts.throttled if counts else 0,
+            ambiguous=sum(each.sent.ambiguous for each in parts if each.sent),
+            throttled=sum(each.sent.throttled for each in parts if each.sent),
             series=counts.series if counts else (),
             series_seconds=counts.series_seconds if counts else 1,
             seconds=round(seconds, 3),
             size=counts.acked_bytes if counts else 0,
             shards=shards,
         )
-
-    def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
-        for batch in rows:
-            yield batch
-            self.told(batch[-1][0] + 1, begun.rows)
 
     def _release(self, begun: Begun) -> None:
         """Let go of what only this edition needed of those before."""
@@ -348,14 +349,6 @@ class Deliverer:
                 yield stream
         except NotSentError as error:
             raise StreamError(f"{self.to.stream_address} did not answer: {error}. Run the command again.") from None
-
-    def client(self, stream: Sink) -> Client:
-        """A client that sends to the stream, within the destination's limits."""
-        limits = replace(
-            stream.limits(), records_a_second=self.to.records_a_second, bytes_a_second=self.to.bytes_a_second
-        )
-        settings = ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
-        return Client(stream, settings, limits=limits)
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

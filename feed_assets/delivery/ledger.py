@@ -22,6 +22,7 @@ import msgspec
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.errors import LedgerError
 from feed_assets.delivery.ordinals import Ordinals, packed, unpacked
 from feed_assets.file_feed.bounded_cache import BoundedCache
@@ -126,6 +127,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     minutes: dict[str, int] = {}
     """Rows by minute (UTC)."""
+    sent: Counters | None = None
+    """What a sender's client has done."""
 
     def set(self) -> Ordinals:
         """The ordinals. Raises LedgerError."""
@@ -185,11 +188,15 @@ class Ledger:
         """End an edition, and return how it has ended: two runners cannot do so differently."""
         if self._create("ended", begun.partition, begun.edition, ended):
             return ended
-        return self._ended(begun) or ended
+        return self.how_ended(begun) or ended
+
+    def how_ended(self, begun: Begun) -> Ended | None:
+        """How the edition has ended; None if it is open: one GET."""
+        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def is_abandoned(self, begun: Begun) -> bool:
         """Whether somebody has abandoned the edition: one GET."""
-        ended = self._ended(begun)
+        ended = self.how_ended(begun)
         return ended is not None and ended.outcome == "abandoned"
 
     def first_seen(self, now: datetime) -> datetime:
@@ -256,9 +263,6 @@ class Ledger:
                 raise LedgerError(f"{self.feed.blackboard.uri(entry.key)} is no edition: remove it.")
             yield (partition or None, int(number)), entry.tag
 
-    def _ended(self, begun: Begun) -> Ended | None:
-        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
-
     def _create(self, area: str, partition: str | None, number: int, content: msgspec.Struct) -> bool:
         key = self._key(area, partition, number)
         data = msgspec.json.encode(content)
@@ -303,10 +307,11 @@ class PartWriter:
 
     def write(
         self, ordinals: Ordinals, *, repeats: int = 0, counts: Mapping[str, int] | None = None,
-        minutes: Mapping[str, int] | None = None,
+        minutes: Mapping[str, int] | None = None, sent: Counters | None = None,
     ) -> None:  # fmt: skip
         """Say what was seen up to now, in place of what was said before. Raises BlackboardError."""
-        part = Part(ordinals=packed(ordinals), repeats=repeats, counts=dict(counts or {}), minutes=dict(minutes or {}))
+        seen, by_minute = dict(counts or {}), dict(minutes or {})
+        part = Part(ordinals=packed(ordinals), repeats=repeats, counts=seen, minutes=by_minute, sent=sent)
         data = msgspec.json.encode(part)
         board = self.feed.blackboard
         if self._tag is None:

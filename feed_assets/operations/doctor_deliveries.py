@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from feed_assets.delivery.delivering import LOCAL_STREAMS
 from feed_assets.delivery.destination import Destination, load_destinations
+from feed_assets.delivery.sending import LOCAL_STREAMS
 from feed_assets.delivery.stores.address import EMBEDDED, FILE, open_store
 from feed_assets.delivery.streams.address import open_stream, require_stream
 from feed_assets.file_feed.wording import counted

@@ -29,12 +29,12 @@ from feed_assets.ads.demo.story import Demo
 from feed_assets.ads.schemas import CLEAN_ADS_FEED, EFFECTIVENESS_FEED
 from feed_assets.delivery.audit import Account, account
 from feed_assets.delivery.consuming.starting import consumer_of
-from feed_assets.delivery.delivering import LOCAL_STREAMS, Deliverer, Delivery
+from feed_assets.delivery.delivering import Deliverer, Delivery
 from feed_assets.delivery.destination import load_destination
 from feed_assets.delivery.ledger import Begun, Ended
 from feed_assets.delivery.lookups import lookup
 from feed_assets.delivery.records import Prefix
-from feed_assets.delivery.sending import staged_rows
+from feed_assets.delivery.sending import LOCAL_STREAMS, staged_rows
 from feed_assets.delivery.streams.local import LocalStream
 from feed_assets.delivery.streams.port import Acked, Record
 from feed_assets.engine.jvm import java_session

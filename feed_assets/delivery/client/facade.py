@@ -158,6 +158,11 @@ class Client:
         self._stop()
         self._raise_error()
 
+    def stop(self, error: Exception) -> None:
+        """End at once, without sending what waits: all open futures fail with this error."""
+        self._fail(error)
+        self._stop()
+
     def counters(self) -> Counters:
         """What was done until now."""
         with self._lock:
@@ -196,8 +201,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self._fail(NotDeliveredError(f"{self._sink.title}: interrupted with {self._buffer.open} open records."))
-            self._stop()
+            self.stop(NotDeliveredError(f"{self._sink.title}: interrupted with {self._buffer.open} open records."))
         elif kind is not None:
             with suppress(DeliveryError):  # the block's own error says more, or is the same
                 self.close()

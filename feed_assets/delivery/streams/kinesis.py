@@ -7,6 +7,7 @@ and answers. Not here: rates and retries (`client`), and what a failure means (`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -78,10 +79,14 @@ _failures = msgspec.json.Decoder(_Failure)
 class KinesisStream:
     """A stream of Kinesis, as `streams.port.Stream` describes it. Threads may share it."""
 
-    def __init__(self, region: str, name: str, endpoint: str | None = None) -> None:
-        """Credentials, endpoint, proxy and certificates are found as boto3 finds them. Raises StreamError."""
+    def __init__(self, region: str, name: str, endpoint: str | None = None, *, limits: Limits | None = None) -> None:
+        """Credentials, endpoint, proxy and certificates are found as boto3 finds them. Raises StreamError.
+
+        `limits` are AWS's by default. The stream itself says how large a record may be.
+        """
         self.region = region
         self.name = name
+        self._takes = limits or Limits()
         try:
             self._account = Account(region, endpoint)
         except (BotoCoreError, ValueError) as error:  # ValueError: an endpoint that is no URL
@@ -97,10 +102,10 @@ class KinesisStream:
         return f"kinesis://{self.region}/{self.name}"
 
     def limits(self) -> Limits:
-        """AWS's limits, with the record size of this stream. Raises StreamError, NotSentError."""
+        """Its limits, with the record size that the stream states. Raises StreamError, NotSentError."""
         described = self.describe()
         kib = described.get("MaxRecordSizeInKiB")
-        return Limits(bytes_a_record=kib * 1024) if kib else Limits()
+        return replace(self._takes, bytes_a_record=kib * 1024) if kib else self._takes
 
     def describe(self) -> StreamDescriptionSummaryTypeDef:
         """What AWS says about the stream. Raises StreamError, NotSentError."""
