@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from feed_assets.delivery.consuming.settling import store_key
+from feed_assets.delivery.consuming.dispatching import store_key
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.ledger import utc_now

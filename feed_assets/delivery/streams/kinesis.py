@@ -7,7 +7,8 @@ and answers. Not here: rates and retries (`client`), and what a failure means (`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -78,10 +79,14 @@ _failures = msgspec.json.Decoder(_Failure)
 class KinesisStream:
     """A stream of Kinesis, as `streams.port.Stream` describes it. Threads may share it."""
 
-    def __init__(self, region: str, name: str, endpoint: str | None = None) -> None:
-        """Credentials, endpoint, proxy and certificates are found as boto3 finds them. Raises StreamError."""
+    def __init__(self, region: str, name: str, endpoint: str | None = None, *, limits: Limits | None = None) -> None:
+        """Credentials, endpoint, proxy and certificates are found as boto3 finds them. Raises StreamError.
+
+        `limits` are AWS's by default. The stream itself says how large a record may be.
+        """
         self.region = region
         self.name = name
+        self._takes = limits or Limits()
         try:
             self._account = Account(region, endpoint)
         except (BotoCoreError, ValueError) as error:  # ValueError: an endpoint that is no URL
@@ -97,10 +102,10 @@ class KinesisStream:
         return f"kinesis://{self.region}/{self.name}"
 
     def limits(self) -> Limits:
-        """AWS's limits, with the record size of this stream. Raises StreamError, NotSentError."""
+        """Its limits, with the record size that the stream states. Raises StreamError, NotSentError."""
         described = self.describe()
         kib = described.get("MaxRecordSizeInKiB")
-        return Limits(bytes_a_record=kib * 1024) if kib else Limits()
+        return replace(self._takes, bytes_a_record=kib * 1024) if kib else self._takes
 
     def describe(self) -> StreamDescriptionSummaryTypeDef:
         """What AWS says about the stream. Raises StreamError, NotSentError."""
@@ -151,6 +156,10 @@ class KinesisStream:
             else _refused(each)
             for each in stored
         ]
+
+    def retention(self) -> timedelta:
+        """How long it keeps a record. Raises StreamError, NotSentError."""
+        return timedelta(hours=self.describe()["RetentionPeriodHours"])
 
     def reader(self, shard: str, after: str | None) -> KinesisReader:
         """A reader of the records after this sequence number; None: from the oldest."""
