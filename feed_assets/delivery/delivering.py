@@ -13,7 +13,7 @@ delivered, because that one is compared with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
@@ -31,7 +31,7 @@ from feed_assets.delivery.ordinals import Ordinals, everything
 from feed_assets.delivery.sending import Attempt, staged_rows
 from feed_assets.delivery.staging import Comparison, Staged, stage
 from feed_assets.delivery.streams.address import open_stream
-from feed_assets.delivery.streams.port import Limits, Stream
+from feed_assets.delivery.streams.port import Limits, Sink, Stream
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
@@ -147,11 +147,6 @@ class Deliverer:
         without_base: bool,
     ) -> Begun | None:
         """Begin an edition; None if the ledger or the feed changed meanwhile."""
-        if update is None and not self.feed.blackboard.page(self.feed.root).entries:
-            raise DeliveryError(
-                f"{self.feed.uri} is empty: its disk is not mounted, or the feed was deleted. Nothing was sent; keys "
-                "that were delivered stay."
-            )
         before = [(self.ledger.began(each), self.ledger.ended(each)) for each in editions[self._base_of(editions) :]]
         if before:
             self._require_same(before[-1][0])
@@ -162,7 +157,7 @@ class Deliverer:
             )
         except NoValidUpdateError:
             return None
-        is_all = everything_again or self._sends_all(before)
+        is_all = everything_again or without_base or self._sends_all(before)
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
@@ -244,7 +239,7 @@ class Deliverer:
         counts = None
         if len(seen) < begun.rows:
             with self.open_stream() as stream:
-                client = Client(stream, self.client_settings())
+                client = self.client(stream)
                 writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
                 attempt = Attempt(self.ledger, begun, client, writer, seen)
                 counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
@@ -323,11 +318,15 @@ class Deliverer:
 
     def open_stream(self) -> Stream:
         """The destination's stream."""
-        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS, self.to.limits)
+        return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
 
-    def client_settings(self) -> ClientSettings:
-        """How its client sends."""
-        return ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
+    def client(self, stream: Sink) -> Client:
+        """A client that sends to the stream, within the destination's limits."""
+        limits = replace(
+            stream.limits(), records_a_second=self.to.records_a_second, bytes_a_second=self.to.bytes_a_second
+        )
+        settings = ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
+        return Client(stream, settings, limits=limits)
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

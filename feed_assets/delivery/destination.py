@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
-from feed_assets.delivery.streams.port import Limits
 from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.names import check_label
 from feed_assets.sources.field_problems import field_message
@@ -155,11 +154,6 @@ class Destination(BaseModel):
             if is_used and not self.dispatch:
                 raise ValueError(f"{name} is for a destination with `dispatch`; name its function, or leave this out")
         return self
-
-    @property
-    def limits(self) -> Limits:
-        """What a shard of the stream takes in a second. The stream itself says how large a record may be."""
-        return Limits(records_a_second=self.records_a_second, bytes_a_second=self.bytes_a_second)
 
     @property
     def shard_columns(self) -> tuple[str, ...]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from feed_assets.delivery.errors import BadRowsError, DeliveryError, DestinationError
+from feed_assets.file_feed.holds import pins
+from feed_assets.file_feed.publishing import publish_files
 from feed_assets_tests.delivery.worlds import DAY, NEXT_DAY, World
 
 
@@ -85,3 +89,109 @@ def test_an_old_day_that_is_published_again_does_not_overwrite_a_newer_day(world
 
     assert world.values("tea", "milk") == {"tea": 3.0, "milk": 1.5}
     assert world.audited().superseded == 1
+
+
+@pytest.mark.parametrize(
+    ("prices", "message"),
+    [
+        (
+            {"": 1.0, "tea": 1.0},
+            r"The key \(product\) of row 0 of .*part-0.parquet .* is NULL or empty. Nothing was sent",
+        ),
+        ({"tea": float("nan")}, r"price of row 0 of .*part-0.parquet .* is NaN or infinite"),
+        ({"tea" * 100: 1.0}, r"is longer than 256 characters"),
+    ],
+)
+def test_bad_rows_are_named_before_anything_is_sent(world: World, prices: dict[str, float], message: str) -> None:
+    world.publish(prices)
+
+    with pytest.raises(BadRowsError, match=message):
+        world.deliver()
+    assert world.deliverer.ledger.of(DAY) == []
+    assert world.consume() == 0
+
+
+def test_a_row_that_is_too_large_for_the_stream_is_refused(world: World) -> None:
+    world.options["columns"] = ["product", "text"]
+    world.source.publish(pa.table({"product": ["tea"], "text": ["x" * 1_048_576]}), DAY)
+
+    with pytest.raises(BadRowsError, match=r"A row has 1,048,\d+ bytes as a record, and the stream takes 1,048,576"):
+        world.deliver()
+    assert world.deliverer.ledger.of(DAY) == []
+
+
+def test_two_rows_of_one_key_are_refused(world: World) -> None:
+    world.source.publish(pa.table({"product": ["tea", "tea"], "price": [1.0, 2.0]}), DAY)
+
+    with pytest.raises(BadRowsError, match=r"has 2 rows of one key \(product\)"):
+        world.deliver()
+
+
+def test_a_feed_of_another_format_is_refused(world: World) -> None:
+    publish_files(world.source.feed, DAY, [], now=world.now(), owner="other")
+    prefix = f"prices/v1.0/{DAY}/"
+    update = next(key for key in world.board.objects() if key.startswith(prefix)).split("/")[3]
+    world.board.create(f"{prefix}{update}/part-0.jsonl", b"{}\n")
+    manifest = world.board.read(f"{prefix}{update}/_SUCCESS")
+    world.board.replace(manifest.entry.key, b"1", tag=manifest.entry.tag)
+
+    with pytest.raises(DestinationError, match=r"part-0.jsonl is no Parquet, and only Parquet can be delivered"):
+        world.deliver()
+
+
+def test_a_destination_that_becomes_another_one_under_its_name_is_refused(world: World) -> None:
+    world.publish({"tea": 1.0})
+    world.deliver()
+    world.publish({"tea": 2.0})
+    world.options["stream"] = "local://others"
+
+    with pytest.raises(DestinationError, match=r"its deliveries up to now had 'local://prices'.* choose a new name"):
+        world.deliver()
+
+
+def test_other_columns_send_every_row_again(world: World) -> None:
+    world.publish({"tea": 1.0, "milk": 2.0})
+    world.deliver()
+    world.publish({"tea": 1.0, "milk": 2.0})
+    world.options["columns"] = ["product"]
+
+    delivery = world.deliver()
+
+    assert delivery is not None
+    assert (delivery.begun.mode, delivery.begun.puts) == ("all", 2)
+
+
+def test_a_base_that_is_gone_fails_before_sending_and_a_replay_without_it_sends_all(world: World) -> None:
+    base = world.publish({"tea": 1.0, "milk": 2.0})
+    world.deliver()
+    world.publish({"tea": 1.0})
+    world.board.delete(*(key for key in world.board.objects() if f"/{DAY}/{base}/" in key))
+
+    with pytest.raises(DeliveryError, match=rf"has lost {base}, .*replay --without-base"):
+        world.deliver()
+    delivery = world.deliver(without_base=True)
+    world.consume()
+
+    assert delivery is not None
+    assert (delivery.begun.mode, delivery.begun.base_lost, delivery.begun.deletes) == ("all", True, 0)
+    assert world.values("tea", "milk") == {"tea": 1.0, "milk": 2.0}
+
+
+def test_the_update_of_a_delivery_is_kept_from_retention_until_the_next_one(world: World) -> None:
+    first = world.publish({"tea": 1.0})
+    world.deliver()
+    assert [each.update for each in pins(world.source.feed, DAY, now=world.now())] == [first]
+
+    second = world.publish({"tea": 2.0})
+    world.deliver()
+
+    assert [each.update for each in pins(world.source.feed, DAY, now=world.now())] == [second]
+
+
+def test_a_feed_whose_files_are_gone_deletes_nothing(world: World) -> None:
+    world.publish({"tea": 1.0})
+    world.deliver()
+    world.board.delete(*(key for key in world.board.objects() if ".feed/" not in key))
+
+    with pytest.raises(DeliveryError, match=r"has lost .* nobody knows which keys have vanished. Nothing was sent"):
+        world.deliver()

@@ -51,7 +51,7 @@ class Crashing(Deliverer):
     def open_stream(self) -> Stream:
         whole = Deliverer.open_stream(self)
         assert isinstance(whole, LocalStream)
-        broken = Failing(whole.path, whole.count, whole.takes)
+        broken = Failing(whole.path, whole.count)
         broken.takes_records = self.after
         return broken
 

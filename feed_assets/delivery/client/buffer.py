@@ -86,10 +86,11 @@ class Buffer:
         if not records or size < first:
             lane.blocked_since = now
             return None
-        if request.records:
-            records = min(records, self._limits.records_a_request - len(request.records))
-            size = min(size, self._limits.bytes_a_request - request.size)
-        chunk = lane.take(records, size)
+        records = min(records, self._limits.records_a_request - len(request.records))
+        left = self._limits.bytes_a_request - request.size
+        if not request.records:
+            left = max(left, first)  # else it would wait for ever; the stream says what is wrong
+        chunk = lane.take(records, min(size, left))
         if chunk is not None:
             lane.rate.take(len(chunk), chunk.size)
             self.waiting -= len(chunk)

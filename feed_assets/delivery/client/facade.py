@@ -264,7 +264,7 @@ class Client:
                 for request in self._buffer.requests(now, free):
                     self._requests += 1
                     self._worker.send(request, request.records)
-                start = self._next_turn = now + settings.burst / 2
+                start = self._next_turn = now + settings.turn
                 if not self._buffer.waiting:
                     self._due = None
             next_at.append(start)

@@ -31,7 +31,10 @@ class ClientSettings:
     fraction: float = 0.99
     """The part of the share that is used. The rest allows for clocks that run differently."""
     burst: float = 0.04
-    """What a shard that was idle may take at once, in seconds of its rate. Busy shards get a request twice in it."""
+    """What a shard that was idle may take at once, in seconds of its rate."""
+    turn: float = 0.01
+    """How often busy shards get what their rates allow. Longer turns cost rate: a stream counts each second, which must
+    not see one turn too many, so a turn is not longer than what `fraction` leaves of a second."""
     map_every: float = 60.0
     """How often the shards are listed at least."""
     give_up_after: float = 3_600.0

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from feed_assets.delivery.errors import DestinationError
-from feed_assets.delivery.streams.port import Limits, Stream
+from feed_assets.delivery.streams.port import Stream
 
 MOST_SHARDS: Final = 64
 """Shards of a stream in a file."""
@@ -33,18 +33,14 @@ def require_stream(address: str) -> tuple[str, str, int]:
     )
 
 
-def open_stream(address: str, folder: Path, limits: Limits | None = None) -> Stream:
-    """The stream at an address; local ones are files of `folder`. `limits` are AWS's if they are None.
-
-    Raises DestinationError, StreamError.
-    """
-    limits = limits or Limits()
+def open_stream(address: str, folder: Path) -> Stream:
+    """The stream at an address; local ones are files of `folder`. Raises DestinationError, StreamError."""
     kind, place, shards = require_stream(address)
     if kind == "local":
         from feed_assets.delivery.streams.local import LocalStream  # noqa: PLC0415 - only what is used is loaded
 
-        return LocalStream(folder / f"{place}.db", shards, limits)
+        return LocalStream(folder / f"{place}.db", shards)
     from feed_assets.delivery.streams.kinesis import KinesisStream  # noqa: PLC0415 - as above
 
     region, name = place.split("/")
-    return KinesisStream(region, name, limits=limits)
+    return KinesisStream(region, name)

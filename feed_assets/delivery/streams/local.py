@@ -57,7 +57,6 @@ class LocalStream:
 
     path: Path
     count: int
-    takes: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time
     kept: timedelta = KEPT
     _trimmed: float = float("-inf")
@@ -70,7 +69,7 @@ class LocalStream:
 
     def limits(self) -> Limits:
         """See `Sink.limits`."""
-        return self.takes
+        return Limits()
 
     def shards(self) -> Sequence[Shard]:
         """See `Sink.shards`."""
@@ -83,7 +82,7 @@ class LocalStream:
 
     def put(self, records: Sequence[Record]) -> Sequence[Answer]:
         """See `Sink.put`."""
-        limits = self.takes
+        limits = self.limits()
         if len(records) > limits.records_a_request or sum(each.size for each in records) > limits.bytes_a_request:
             raise StreamError(f"{self.title}: a request has more than {limits.records_a_request} records, or 10 MiB.")
         with self._open(writes=True) as database:
