@@ -131,7 +131,7 @@ class Histories(RuleBasedStateMachine):
         ledger = self.world.deliverer.ledger
         for product in PRODUCTS:
             had = [
-                day for day in DAYS for each in ledger.of(day) if product in self._sent(day, ledger.began(each).update)
+                day for day in DAYS for each in ledger.of(day) if product in self._sent(ledger.began(each))
             ]
             if had and self.valid[max(had)]:
                 rows = self.rows[max(had), self.valid[max(had)][-1]]
