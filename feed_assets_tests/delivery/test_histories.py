@@ -130,9 +130,7 @@ class Histories(RuleBasedStateMachine):
         found: dict[str, float] = {}
         ledger = self.world.deliverer.ledger
         for product in PRODUCTS:
-            had = [
-                day for day in DAYS for each in ledger.of(day) if product in self._sent(ledger.began(each))
-            ]
+            had = [day for day in DAYS for each in ledger.of(day) if product in self._sent(ledger.began(each))]
             if had and self.valid[max(had)]:
                 rows = self.rows[max(had), self.valid[max(had)][-1]]
                 found |= {product: rows[product]} if product in rows else {}

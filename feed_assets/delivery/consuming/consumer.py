@@ -60,6 +60,11 @@ class Consumer:
     _rank: int | None = None
     _late: set[str] = field(default_factory=set)
 
+    @property
+    def shards(self) -> list[str]:
+        """The shards that this process reads now."""
+        return sorted(self._readings.copy())
+
     def run(self, stop: threading.Event, *, until_idle: bool = False) -> int:
         """Consume until `stop` is set, or until nothing is left; returns how many records were settled.
 
