@@ -122,7 +122,7 @@ class Consumer:
         self._rank = share.rank
         going_on = [each for each in self._readings.values() if not each.stop.is_set()]
         for each in going_on[share.shards :]:
-            _log.warning("%s gives %s back: another process joined.", self.name, each.shard)
+            _log.info("%s gives %s back: another process joined.", self.name, each.shard)
             each.stop.set()
         free = list(share.free)
         while free and len(self._readings) < share.shards:
