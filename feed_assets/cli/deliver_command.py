@@ -5,6 +5,7 @@ Here: the commands. Not here: delivering, consuming and the audit (`feed_assets.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ import click
 
 from feed_assets.cli.clock import now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.listening import listen
 from feed_assets.cli.output import (
     complain,
     json_option,
@@ -27,6 +29,7 @@ from feed_assets.cli.output import (
 )
 from feed_assets.errors import FAILED, FeedAssetsError
 from feed_assets.file_feed.wording import counted
+from feed_assets.project.loading import look_here_first
 
 if TYPE_CHECKING:
     from feed_assets.delivery.audit import Account
@@ -117,14 +120,27 @@ def list_command(name: str | None, *, as_json: bool) -> None:
 def audit(name: str, partition: str | None, *, as_json: bool) -> None:
     """Count rows at every hop, and name the first that lacks some.
 
+    Looks at the last delivery of each partition, and at earlier ones that are not settled. The exit code is 1 if a row
+    is missing at a hop that is over.
+
     Looks at the last delivery of each partition. The exit code is 1 if a row is missing at a hop that is over.
     """
     deliverer = _deliverer(name)
-    from feed_assets.delivery.audit import account, summarize  # noqa: PLC0415 - loads pyarrow
+    from feed_assets.delivery.audit import account, summarize, with_shards  # noqa: PLC0415 - loads pyarrow
 
     ledger = deliverer.ledger
-    last = [editions[-1] for _, editions in sorted(ledger.editions(partition).items(), key=lambda each: each[0] or "")]
+    settled = ledger.summarized()
+    last = [
+        each
+        for _, editions in sorted(ledger.editions(partition).items(), key=lambda each: each[0] or "")
+        for each in editions
+        if each is editions[-1] or (each.has_ended and (each.partition, each.number) not in settled)
+    ]
     found = [account(ledger, deliverer.to, each, now=now()) for each in last]
+    if any(loss.hop == "received" for each in found for loss in each.losses):
+        with deliverer.open_stream() as stream:
+            shards = stream.all_shards()
+        found = [with_shards(ledger, edition, each, shards) for edition, each in zip(last, found, strict=True)]
     for edition, each in zip(last, found, strict=True):
         summarize(ledger, edition, each)
     if as_json:
@@ -194,29 +210,98 @@ def abandon(name: str, partition: str | None, reason: str) -> None:
 
 @deliver.command()
 @_name
-@click.option("--until-idle", is_flag=True, help="End when nothing is left to read.")
+@click.option("--until-idle", is_flag=True, help="End when nothing is left to read, and at any error.")
+@click.option("--audit-only", is_flag=True, help="Only prove that rows arrive, for `settled_by: watcher`.")
+@click.option("--accept-loss", is_flag=True, help="Go on if the stream has dropped records that nobody has read.")
+@click.option("--from-oldest", is_flag=True, help="Forget how far shards were read, and begin at the oldest record.")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Port of /metrics, /health and /ready.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the same.")
 @json_option
-def consume(name: str, *, until_idle: bool, as_json: bool) -> None:
+def consume(
+    name: str,
+    metrics_port: int | None,
+    metrics_host: str,
+    *,
+    until_idle: bool,
+    audit_only: bool,
+    accept_loss: bool,
+    from_oldest: bool,
+    as_json: bool,
+) -> None:
     """Bring the records of a stream into its store until Ctrl-C.
 
-    SIGTERM ends it, too. Start as many as there are shards; each may be killed at any time, and what it did not write
-    down is read again.
+    SIGTERM ends it, too. Start as many as there are cores, at most one for each shard: they share the shards. Each may
+    be killed at any time; what it did not write down is read again. A store that does not answer is waited for.
     """
     installation = load_installation()
     deliverer = _deliverer(name, installation)
+    from feed_assets.delivery.consuming.service import consume_and_serve  # noqa: PLC0415 - loads the server
     from feed_assets.delivery.consuming.starting import consumer_of  # noqa: PLC0415 - loads pyarrow
-    from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
+    from feed_assets.delivery.tables import forget  # noqa: PLC0415 - loads the database
+    from feed_assets.state.store import Store  # noqa: PLC0415 - as above
 
+    to, state = deliverer.to, Store(installation.settings.state)
+    if audit_only and to.who_settles == "consumer":
+        raise click.UsageError(
+            f"{name} is settled by its consumer, so a watcher would take records from it: say `settled_by: watcher` in "
+            "its file, or leave --audit-only out."
+        )
+    if until_idle and metrics_port:
+        raise click.UsageError("--metrics-port is for a consumer that goes on: leave it or --until-idle out.")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    look_here_first(to.dispatch)
+    listening = listen("The consumer", metrics_host, metrics_port) if metrics_port else None
     over = threading.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: over.set())
-    with consumer_of(deliverer, Store(installation.settings.state)) as consumer:
-        say(f"Consuming {deliverer.to.stream} into {deliverer.to.shown_store or 'nothing'}. Ctrl-C ends it.")
-        settled = consumer.run(over, until_idle=until_idle)
+    with consumer_of(deliverer, state, accept_loss=accept_loss) as consumer:
+        if from_oldest:
+            forget(state, name)
+        into = to.shown_store if to.who_settles == "consumer" else "nothing: only what arrives is counted"
+        say(f"Consuming {to.stream} into {into}. Ctrl-C ends it.")
+        if listening is not None:
+            settled = consume_and_serve(consumer, listening)
+        else:
+            settled = consumer.run(over, until_idle=until_idle)
     if as_json:
         print_json({"settled": settled})
     else:
         print_text(f"{counted(settled, 'record')} settled.")
+
+
+@deliver.command("shards")
+@_name
+@json_option
+def shards_command(name: str, *, as_json: bool) -> None:
+    """Show how far the consumer has come in each shard of the stream.
+
+    The exit code is 1 if one is further behind than half of the time for which the stream keeps records.
+    """
+    from feed_assets.delivery.consuming.lag import lags  # noqa: PLC0415 - loads the database
+    from feed_assets.delivery.ledger import utc_now  # noqa: PLC0415 - loads pyarrow
+    from feed_assets.state.store import Store  # noqa: PLC0415 - as above
+
+    installation = load_installation()
+    deliverer = _deliverer(name, installation)
+    with deliverer.open_stream() as stream:
+        found = lags(stream, Store(installation.settings.state), name, now=utc_now())
+    rows: list[dict[str, Any]] = [
+        {
+            "shard": each.shard,
+            "state": each.state,
+            "settled until": each.until,
+            "lag seconds": round(each.lag.total_seconds()) if each.lag is not None else None,
+            "late": each.is_late,
+        }
+        for each in found
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        _table([row | {"late": "late" if row["late"] else ""} for row in rows], f"The stream of {name} has no shards.")
+    if late := [each.shard for each in found if each.is_late]:
+        complain(f"Error: {', '.join(late)}: the stream drops records before they are read. Start more consumers.")
+        raise SystemExit(FAILED)
 
 
 @deliver.command()
@@ -358,11 +443,18 @@ def _audited(found: Account) -> dict[str, Any]:
 def _print_losses(found: Account) -> None:
     for loss in found.losses:
         what = f"{counted(loss.rows, 'row')} not {loss.hop}{'' if found.is_lost else ' yet'}"
-        where = f", last seen by {', '.join(loss.holders)}" if loss.holders else ""
+        seen = f", last seen by {', '.join(loss.holders)}" if loss.holders else ""
+        where = f", shards {', '.join(loss.shards)}{seen}" if loss.shards else seen
         when = f", {loss.minutes[0]} to {loss.minutes[-1]} UTC" if loss.minutes else ""
         print_text(
             f"{found.partition or ''} edition {found.edition}: {what}: block {loss.block}, rows {loss.first} to "
             f"{loss.last} of {loss.file}{where}{when}.".lstrip()
+        )
+    if found.unexplained:
+        print_text(
+            f"{found.partition or ''} edition {found.edition}: no ambiguous answer explains "
+            f"{counted(found.unexplained, 'repeat')}. A sender that was killed may have sent them; else two programs "
+            "send this delivery."
         )
 
 

@@ -8,16 +8,20 @@ Hops: `staged` (what is to be sent), `acked` (by the stream), `received` (by a c
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import Final, Literal
+from itertools import islice
+from typing import Any, Final, Literal
 
+from feed_assets.blackboard.port import NotFoundError
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.ledger import Begun, Edition, Ended, Hop, Ledger, Part
-from feed_assets.delivery.ordinals import BLOCK, Ordinals, everything
+from feed_assets.delivery.ordinals import BLOCK, Ordinals, between, by_block, everything
+from feed_assets.delivery.sending import staged_rows
+from feed_assets.delivery.streams.port import Shard, hash_key
 
 State = Literal["open", "abandoned", "delivered", "settled", "overdue"]
 HOPS: Final[Mapping[str, Hop]] = {"acked": "acks", "received": "received", "settled": "settled"}
@@ -30,8 +34,8 @@ MOST_LOSSES: Final = 20
 class Loss:
     """Rows of one block that a hop has not seen.
 
-    `holders` and `minutes` are where they passed the hop before: acknowledged to attempts of senders, received from
-    shards.
+    `holders` and `minutes` are where rows of the block passed the hop before: acknowledged to attempts of senders,
+    received from shards. `shards` are those that have, or had, the rows in the stream; see `with_shards`.
     """
 
     hop: str
@@ -42,11 +46,16 @@ class Loss:
     file: str
     holders: tuple[str, ...]
     minutes: tuple[str, ...]
+    shards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of a delivery. `rows` by hop; `repeats` are rows that a hop has seen again."""
+    """What became of a delivery. `rows` by hop; `repeats` are rows that a hop has seen again.
+
+    Repeats that were received are `unexplained` if they are more than the ambiguous answers and the repeats of senders.
+    A sender that was killed may have sent them; else two programs send the same delivery.
+    """
 
     destination: str
     partition: str | None
@@ -56,6 +65,7 @@ class Account:
     rows: dict[str, int]
     repeats: dict[str, int]
     superseded: int
+    unexplained: int = 0
     losses: tuple[Loss, ...] = field(default_factory=tuple)
 
     @property
@@ -99,16 +109,66 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
         rows=rows,
         repeats=repeats,
         superseded=superseded,
+        unexplained=_unexplained(repeats, ended),
         losses=tuple(losses[:MOST_LOSSES]),
     )
 
 
 def summarize(ledger: Ledger, edition: Edition, found: Account) -> None:
-    """Keep what a settled delivery came to in one object, and drop the sets. Its rows stay for lookups."""
+    """Keep what a delivery came to that is settled or abandoned in one object, and drop the sets.
+
+    The rows of a settled one stay for lookups.
+    """
     begun = ledger.began(edition)
-    if found.state == "settled" and found.is_whole and ledger.settled_summary(edition) is None:
-        ledger.summarize(begun, {"rows": found.rows, "repeats": found.repeats, "superseded": found.superseded})
+    is_over = found.state == "abandoned" or (found.state == "settled" and found.is_whole)
+    if is_over and ledger.settled_summary(edition) is None:
+        counts = {"repeats": found.repeats, "superseded": found.superseded, "unexplained": found.unexplained}
+        ledger.summarize(begun, {"state": found.state, "rows": found.rows, **counts})
         ledger.drop(begun, ("acks", "received", "settled"), staged=False)
+
+
+def unsettled(ledger: Ledger, to: Destination, *, now: datetime) -> list[tuple[Edition, Account]]:
+    """The deliveries that have ended and have no summary, oldest first: three listings, and `account` for each.
+
+    An abandoned one counts if a later one of its partition has a summary: until then its rows may still arrive.
+    """
+    summarized, found = ledger.summarized(), list[tuple[Edition, Account]]()
+    for partition, editions in ledger.editions().items():
+        newest = max((each.number for each in editions if (partition, each.number) in summarized), default=-1)
+        for each in editions:
+            if each.has_ended and (partition, each.number) not in summarized:
+                account_ = account(ledger, to, each, now=now)
+                if account_.state != "abandoned" or each.number < newest:
+                    found.append((each, account_))
+    return sorted(found, key=lambda each: each[0].number)
+
+
+def with_shards(ledger: Ledger, edition: Edition, found: Account, shards: Sequence[Shard]) -> Account:
+    """The account, whose losses name the shards that have the rows, by the staged rows' shard keys.
+
+    Reads the staged files up to the last row that is named. After a split or a merge, several shards may have a row.
+    """
+    wanted = [each for each in found.losses if each.hop == "received"]
+    if not wanted:
+        return found
+    names: dict[int, set[str]] = {each.block: set() for each in wanted}
+    begun, left = ledger.began(edition), Ordinals()
+    seen = reduce(lambda all_, part: all_ | part.set(), ledger.parts("received", begun).values(), Ordinals())
+    for each in wanted:
+        left |= between(each.first, each.last + 1) - seen
+    with suppress(NotFoundError):  # another delivery has ended since: its staged files are gone
+        for batch in staged_rows(ledger.feed.blackboard, begun):
+            for ordinal, _, key, _ in batch:
+                if ordinal in left:
+                    place = hash_key(key)
+                    names[ordinal // BLOCK] |= {each.name for each in shards if each.low <= place <= each.high}
+            if batch[-1][0] >= left.max():
+                break
+    losses = (
+        replace(each, shards=tuple(sorted(names[each.block]))) if each.hop == "received" else each
+        for each in found.losses
+    )
+    return replace(found, losses=tuple(losses))
 
 
 def _hops(to: Destination) -> Sequence[str]:
@@ -137,21 +197,25 @@ def _state(to: Destination, begun: Begun, ended: Ended | None, rows: Mapping[str
 def _repeats(name: str, parts: Mapping[str, Part], seen: Ordinals) -> int:
     if name == "acked":
         return sum(len(each.set()) for each in parts.values()) - len(seen)
-    return sum(each.repeats for each in parts.values())
+    return sum(each.repeats + len(each.set()) for each in parts.values()) - len(seen)
+
+
+def _unexplained(repeats: Mapping[str, int], ended: Ended | None) -> int:
+    if ended is None:
+        return 0
+    return max(0, repeats.get("received", 0) - max(repeats["acked"], ended.repeats) - ended.ambiguous)
 
 
 def _losses(hop: str, begun: Begun, missing: Ordinals, before: Mapping[str, Part]) -> Iterator[Loss]:
     """The blocks with missing rows."""
     sets = {name: part.set() for name, part in before.items()} if missing else {}
-    by_block: dict[int, Ordinals] = {}
-    for ordinal in missing:
-        by_block.setdefault(ordinal // BLOCK, Ordinals()).add(ordinal)
-    for block, ordinals in sorted(by_block.items()):
-        holders = [name for name, each in sets.items() if each.intersect(ordinals)]
-        minutes = sorted({minute for name in holders for minute in before[name].minutes})
+    for block, ordinals in islice(by_block(missing), MOST_LOSSES):
+        holders = tuple(sorted(name for name, each in sets.items() if each.intersect(ordinals)))
+        minutes = {minute for name in holders for minute in before[name].minutes.get(block, ())}
+        file = _file_of(begun, ordinals.min())
         yield Loss(
-            hop, block, ordinals.min(), ordinals.max(), len(ordinals), _file_of(begun, ordinals.min()),
-            tuple(sorted(holders)), tuple(minutes),
+            hop, block, ordinals.min(), ordinals.max(), len(ordinals), file, holders, tuple(sorted(minutes)),
+            shards=holders if hop == "settled" else (),
         )  # fmt: skip
 
 
@@ -165,9 +229,15 @@ def _file_of(begun: Begun, ordinal: int) -> str:
     return ""
 
 
-def _summarized(begun: Begun, summary: Mapping[str, Mapping[str, int] | int]) -> Account:
-    rows, repeats, superseded = summary["rows"], summary["repeats"], summary["superseded"]
+def _summarized(begun: Begun, summary: Mapping[str, Any]) -> Account:
     return Account(
-        destination=begun.destination, partition=begun.partition, edition=begun.edition, update=begun.update,
-        state="settled", rows=dict(Counter(rows)), repeats=dict(Counter(repeats)), superseded=int(superseded),  # type: ignore[arg-type] # as `summarize` wrote them
-    )  # fmt: skip
+        destination=begun.destination,
+        partition=begun.partition,
+        edition=begun.edition,
+        update=begun.update,
+        state=summary["state"],
+        rows=summary["rows"],
+        repeats=summary["repeats"],
+        superseded=summary["superseded"],
+        unexplained=summary["unexplained"],
+    )

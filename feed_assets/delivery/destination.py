@@ -61,6 +61,17 @@ class Destination(BaseModel):
 
     Default: the name.
     """
+    dispatch: str = ""
+    """`package.module:function`, which says what a record changes: `record -> [(target, record)]`.
+
+    Default: one change in `space`.
+    """
+    targets: tuple[str, ...] = ()
+    """The spaces of the store into which `dispatch` puts records. Default: `space`."""
+    foreign: Literal["ignore", "handle"] = "ignore"
+    """What happens to records of the stream that no delivery has sent. `handle`: `dispatch` gets them, too."""
+    poison: Literal["stop"] = "stop"
+    """What happens when `dispatch` fails for a record: its shard waits."""
     values: Literal["newest", "per_partition"] = "newest"
     """`newest`: a key has the value of the newest partition. `per_partition`: it has one for each."""
     since: Literal["all", "now"] | date = Field("all", alias="from")
@@ -91,6 +102,19 @@ class Destination(BaseModel):
     @classmethod
     def _is_label(cls, value: str) -> str:
         return _told(lambda: check_label(value, "destination")) if value else value
+
+    @field_validator("dispatch")
+    @classmethod
+    def _is_path(cls, value: str) -> str:
+        module, _, function = value.partition(":")
+        if value and not (function.isidentifier() and all(each.isidentifier() for each in module.split("."))):
+            raise ValueError(f"is {value!r}; write package.module:function")
+        return value
+
+    @field_validator("targets")
+    @classmethod
+    def _are_labels(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_told(lambda each=each: check_label(each, "target")) for each in value)
 
     @field_validator("stream")
     @classmethod
@@ -126,6 +150,12 @@ class Destination(BaseModel):
             raise ValueError("has an empty name")
         if self.store is None and self.settled_by == "consumer":
             raise ValueError(f"settled_by {_NO_STORE}")
+        for name in ("dispatch", "targets"):
+            if getattr(self, name) and self.store is None:
+                raise ValueError(f"{name} {_NO_STORE}")
+        for name, is_used in (("targets", self.targets), ("foreign", self.foreign == "handle")):
+            if is_used and not self.dispatch:
+                raise ValueError(f"{name} is for a destination with `dispatch`; name its function, or leave this out")
         return self
 
     def problem(self, field: str, message: str) -> str:
@@ -155,6 +185,11 @@ class Destination(BaseModel):
     def store_space(self) -> str:
         """The space in the store."""
         return self.space or self.name
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The spaces in the store that the consumer fills."""
+        return self.targets or (self.store_space,)
 
     @property
     def who_settles(self) -> str:
@@ -199,7 +234,8 @@ def load_destinations(directory: Path) -> tuple[Destination, ...]:
         other, _ = found.setdefault(destination.name, (path, destination))
         if other != path:
             problems.append(f"{path}:1: name: {other.name} describes {destination.name} too; rename one of them")
-    problems += [_shared_space(found, each) for each in {d.store_space for _, d in found.values() if d.store}]
+    spaces = {space for _, each in found.values() if each.store for space in each.spaces}
+    problems += [_shared_space(found, each) for each in sorted(spaces)]
     if problems := list(filter(None, problems)):
         raise DestinationError("\n".join(problems))
     return tuple(each for _, (_, each) in sorted(found.items()))
@@ -207,7 +243,7 @@ def load_destinations(directory: Path) -> tuple[Destination, ...]:
 
 def _shared_space(found: dict[str, tuple[Path, Destination]], space: str) -> str:
     """The problem that two destinations write into one space of one store; "" if they do not."""
-    owners = [(path, each) for path, each in found.values() if each.store and each.store_space == space]
+    owners = [(path, each) for path, each in found.values() if each.store and space in each.spaces]
     stores = [each.store for _, each in owners]
     if len(stores) == len(set(stores)):
         return ""

@@ -54,7 +54,18 @@ class AbandonedError(DeliveryError):
 
 
 class RecordsLostError(DeliveryError):
-    """The stream has dropped records that the consumer has not read."""
+    """The stream has dropped records that the consumer has not read.
+
+    `is_gone`: the whole shard is. Else a reader from the oldest record finds what is left.
+    """
+
+    def __init__(self, message: str, *, is_gone: bool = False) -> None:
+        super().__init__(message)
+        self.is_gone = is_gone
+
+
+class PoisonedError(DeliveryError):
+    """The function of a destination fails for a record. The message names the record by its id, and has no data."""
 
 
 class NotDeliveredError(DeliveryError):

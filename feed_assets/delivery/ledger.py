@@ -24,7 +24,7 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
 from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.errors import LedgerError
-from feed_assets.delivery.ordinals import Ordinals, packed, unpacked
+from feed_assets.delivery.ordinals import Minutes, Ordinals, packed, unpacked
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_label, check_partition
@@ -118,15 +118,17 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one holder (a sender's attempt, a consumer of a shard) has seen of an edition.
 
-    `ordinals` are packed. `repeats` counts rows that it saw again, `counts` whatever else it counts.
+    `ordinals` are packed. `repeats` counts rows that came again, in records of their own, `counts` what became of them.
+    `sequence` is the last record of the edition that a consumer has read in its shard: what it reads again after a
+    crash is no repeat.
     """
 
     format: int = FORMAT
     ordinals: bytes
     repeats: int = 0
     counts: dict[str, int] = {}
-    minutes: dict[str, int] = {}
-    """Rows by minute (UTC)."""
+    minutes: Minutes = {}
+    sequence: str = ""
     sent: Counters | None = None
     """What a sender's client has done."""
 
@@ -212,7 +214,8 @@ class Ledger:
 
     def holder(self, hop: Hop, partition: str | None, edition: int, name: str) -> PartWriter:
         """Writes what one holder sees of an edition at a hop."""
-        return PartWriter(self.feed, f"{self._key(hop, partition, edition)}/{check_label(name, 'holder')}")
+        key = f"{self._key(hop, partition, edition)}/{check_label(name, 'holder')}"
+        return PartWriter(self.feed, key, is_alone=hop == "acks")
 
     def parts(self, hop: Hop, begun: Begun) -> dict[str, Part]:
         """What each holder saw of an edition at a hop: a listing, and a GET each. Raises LedgerError."""
@@ -233,6 +236,10 @@ class Ledger:
     def summarized(self) -> set[tuple[str | None, int]]:
         """The partitions and numbers of the editions that have a summary: a listing."""
         return {place for place, _ in self._listed("summaries", None)}
+
+    def is_summarized(self, partition: str | None, number: int) -> bool:
+        """Whether an edition has a summary, so that nobody writes down any more what was seen of it."""
+        return self._read(self._key("summaries", partition, number), dict) is not None
 
     def settled_summary(self, edition: Edition) -> dict[str, Any] | None:
         """What an edition came to, if it has settled, and somebody has summarized it."""
@@ -299,25 +306,34 @@ class Ledger:
 
 @dataclass(slots=True)
 class PartWriter:
-    """The object of one holder, which only this holder writes. For one thread."""
+    """The object of one holder. For one thread.
+
+    `is_alone`: nobody else writes it. A consumer's may have been written by who has the shard since, or had it before:
+    then `write` raises ConflictError, and `read` says what there is to be joined.
+    """
 
     feed: Feed
     key: str
+    is_alone: bool = True
     _tag: str | None = None
 
     def write(
         self, ordinals: Ordinals, *, repeats: int = 0, counts: Mapping[str, int] | None = None,
-        minutes: Mapping[str, int] | None = None, sent: Counters | None = None,
+        minutes: Mapping[int, tuple[str, str]] | None = None, sequence: str = "", sent: Counters | None = None,
     ) -> None:  # fmt: skip
         """Say what was seen up to now, in place of what was said before. Raises BlackboardError."""
-        seen, by_minute = dict(counts or {}), dict(minutes or {})
-        part = Part(ordinals=packed(ordinals), repeats=repeats, counts=seen, minutes=by_minute, sent=sent)
+        seen, by_block = dict(counts or {}), dict(minutes or {})
+        part = Part(
+            ordinals=packed(ordinals), repeats=repeats, counts=seen, minutes=by_block, sequence=sequence, sent=sent
+        )
         data = msgspec.json.encode(part)
         board = self.feed.blackboard
         if self._tag is None:
             try:
                 self._tag = board.create(self.key, data).tag
-            except AlreadyExistsError:
+            except AlreadyExistsError as error:
+                if not self.is_alone:
+                    raise ConflictError(str(error)) from None
                 self._tag = board.read(self.key).entry.tag
             else:
                 return

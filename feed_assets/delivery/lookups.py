@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from feed_assets.delivery.consuming.settling import placed_key, store_key
+from feed_assets.delivery.consuming.dispatching import placed_key, store_key
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.ledger import Begun, utc_now

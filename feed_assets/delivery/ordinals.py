@@ -5,6 +5,8 @@ Not here: what happened to the rows (`ledger`, `audit`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from pyroaring import BitMap
@@ -37,4 +39,34 @@ def unpacked(data: bytes) -> Ordinals:
 
 def everything(rows: int) -> Ordinals:
     """All ordinals of so many rows."""
-    return BitMap(range(rows))
+    return between(0, rows)
+
+
+def between(first: int, end: int) -> Ordinals:
+    """The ordinals from `first` on, below `end`. It takes no longer for millions."""
+    found = BitMap()
+    found.add_range(first, end)
+    return found
+
+
+def by_block(ordinals: Ordinals) -> Iterator[tuple[int, Ordinals]]:
+    """The blocks that have some of the ordinals, in order, and these ordinals."""
+    while ordinals:
+        block = ordinals.min() // BLOCK
+        yield block, ordinals & between(block * BLOCK, (block + 1) * BLOCK)
+        ordinals = ordinals - between(0, (block + 1) * BLOCK)
+
+
+Minutes = dict[int, tuple[str, str]]
+"""The first and the last minute (UTC) in which rows of a block were seen, by block."""
+
+
+def note(minutes: Minutes, block: int, minute: str) -> None:
+    """Note that rows of a block were seen in a minute."""
+    first, last = minutes.get(block, (minute, minute))
+    minutes[block] = min(first, minute), max(last, minute)
+
+
+def minute_text(time: datetime) -> str:
+    """The minute of a time in UTC, as `Minutes` have it."""
+    return f"{time:%Y-%m-%dT%H:%M}"

@@ -19,8 +19,8 @@ from feed_assets.delivery.client.facade import Client
 from feed_assets.delivery.client.settings import ClientSettings, Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import AbandonedError, NotDeliveredError
-from feed_assets.delivery.ledger import Begun, Ledger, PartWriter
-from feed_assets.delivery.ordinals import Ordinals
+from feed_assets.delivery.ledger import Begun, Ledger, PartWriter, utc_now
+from feed_assets.delivery.ordinals import BLOCK, Minutes, Ordinals, minute_text, note
 from feed_assets.delivery.records import Prefix
 from feed_assets.delivery.staging import read_staged
 from feed_assets.delivery.streams.address import open_stream
@@ -84,6 +84,7 @@ class Attempt:
     writer: PartWriter
     seen: Ordinals
     acked: Ordinals = field(default_factory=Ordinals)
+    minutes: Minutes = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     _last: float = field(init=False)
 
@@ -102,7 +103,7 @@ class Attempt:
                 left = [each for each in batch if each[0] not in self.seen]
                 records = [Record(key, prefix.record(ordinal, op, body)) for ordinal, op, key, body in left]
                 if records:
-                    self.client.put_many(records, [each[0] for each in left], self.acked.update)
+                    self.client.put_many(records, [each[0] for each in left], self._note)
                 self._beat()
             self.client.close()
         except BaseException as error:
@@ -121,9 +122,15 @@ class Attempt:
         if self.ledger.is_abandoned(self.begun):
             raise AbandonedError(f"Edition {self.begun.edition} of {self.ledger.destination} was abandoned.")
 
+    def _note(self, ordinals: Sequence[int]) -> None:
+        self.acked.update(ordinals)
+        minute = minute_text(utc_now())
+        for block in {each // BLOCK for each in ordinals}:
+            note(self.minutes, block, minute)
+
     def _write_down(self) -> None:
         if self.acked:
-            self.writer.write(self.acked.copy(), sent=self.client.counters())
+            self.writer.write(self.acked.copy(), minutes=self.minutes.copy(), sent=self.client.counters())
 
 
 def staged_rows(board: Blackboard, begun: Begun) -> Rows:

@@ -12,9 +12,10 @@ from sqlalchemy import column, delete, insert, select, table
 
 from feed_assets.leases.in_database import LOG, renew_lease
 from feed_assets.leases.port import Lease
+from feed_assets.state.event_log import stored_time
 from feed_assets.state.store import Store
 
-CHECKPOINTS = table("feed_assets_checkpoints", *map(column, ("consumer", "shard", "sequence", "is_over")))
+CHECKPOINTS = table("feed_assets_checkpoints", *map(column, ("consumer", "shard", "sequence", "is_over", "until")))
 
 
 class LeaseLostError(Exception):
@@ -23,10 +24,14 @@ class LeaseLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Records up to `sequence` have taken effect (""; none). `is_over`: the shard was closed, and all were."""
+    """Records up to `sequence` have taken effect (""; none). `is_over`: the shard was closed, and all were.
+
+    All records that arrived before `until` were among them.
+    """
 
     sequence: str
     is_over: bool
+    until: datetime
 
 
 def checkpoints(store: Store, consumer: str) -> dict[str, Checkpoint]:
@@ -35,7 +40,9 @@ def checkpoints(store: Store, consumer: str) -> dict[str, Checkpoint]:
         return {}
     with store.reading() as connection:
         found = connection.execute(select(CHECKPOINTS).filter_by(consumer=consumer))
-        return {row.shard: Checkpoint(row.sequence, bool(row.is_over)) for row in found}
+        return {
+            row.shard: Checkpoint(row.sequence, bool(row.is_over), datetime.fromisoformat(row.until)) for row in found
+        }
 
 
 def move(
@@ -47,7 +54,8 @@ def move(
         if renewed is None:
             raise LeaseLostError(shard)
         transaction.connection.execute(delete(CHECKPOINTS).filter_by(consumer=consumer, shard=shard))
-        row = {"consumer": consumer, "shard": shard, "sequence": to.sequence, "is_over": to.is_over}
+        where = {"consumer": consumer, "shard": shard}
+        row = where | {"sequence": to.sequence, "is_over": to.is_over, "until": stored_time(to.until)}
         transaction.connection.execute(insert(CHECKPOINTS).values(row))
     return renewed
 

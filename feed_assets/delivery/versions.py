@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
+
+_SEQUENCE_BYTES: Final = 32
+"""A sequence number of Kinesis has 56 digits, which are 24 bytes."""
 
 
 class Version(NamedTuple):
@@ -19,4 +22,10 @@ class Version(NamedTuple):
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
         """The version from its bytes."""
-        return cls(data[:-17].decode(), int.from_bytes(data[-16:-8], "big"), int.from_bytes(data[-8:], "big"))
+        partition, _, numbers = data.partition(b"\0")
+        return cls(partition.decode(), int.from_bytes(numbers[:8], "big"), int.from_bytes(numbers[8:], "big"))
+
+
+def foreign_version(sequence: str) -> bytes:
+    """The version of a record of nobody's delivery: below all of deliveries, and in the order of the stream."""
+    return b"\0" + bytes(8) + int(sequence).to_bytes(_SEQUENCE_BYTES, "big")

@@ -150,5 +150,9 @@ class Server:
         """Whether a signal has come: what is under way is awaited, for at most GRACE."""
         return self._server.should_exit
 
-    def _end(self, _: int, __: FrameType | None) -> None:
+    def end(self) -> None:
+        """End as after a signal. Any thread may call it."""
         self._server.should_exit = True
+
+    def _end(self, _: int, __: FrameType | None) -> None:
+        self.end()

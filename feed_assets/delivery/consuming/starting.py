@@ -6,32 +6,65 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from feed_assets.delivery.consuming.consumer import Consumer
-from feed_assets.delivery.consuming.settling import Settling, dispatch_to_store
+from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_to_store, load_function
+from feed_assets.delivery.consuming.figures import Figures
+from feed_assets.delivery.consuming.keeping import Keeping
+from feed_assets.delivery.consuming.reading import Pace
+from feed_assets.delivery.consuming.settling import Settling
 from feed_assets.delivery.delivering import Deliverer
 from feed_assets.delivery.errors import DestinationError
+from feed_assets.delivery.ledger import utc_now
 from feed_assets.delivery.lookups import store_of
 from feed_assets.state.store import Store
 
 
 @contextmanager
-def consumer_of(deliverer: Deliverer, state: Store) -> Iterator[Consumer]:
+def consumer_of(
+    deliverer: Deliverer,
+    state: Store,
+    *,
+    dispatch: Function | None = None,
+    accept_loss: bool = False,
+    pace: Pace | None = None,
+) -> Iterator[Consumer]:
     """The consumer that brings a destination's records into its store, or only counts them (`watcher`).
 
-    Raises DestinationError if nobody is to consume them, SpaceTakenError, StoreUnusableError, StreamError.
+    `dispatch` takes the place of the destination's function. Raises DestinationError if nobody is to consume the
+    records, StoreUnusableError, StreamError.
     """
     to = deliverer.to
     if to.who_settles == "none":
-        raise DestinationError(f"{to.name} has no store and `settled_by: none`, so there is nothing to consume.")
+        raise DestinationError(
+            f"{to.name} has no store and `settled_by: none`, so there is nothing to consume. Name a store, or say "
+            "`settled_by: watcher` to prove that its rows arrive."
+        )
+    figures = Figures()
     with ExitStack() as stack:
         stream = stack.enter_context(deliverer.open_stream())
-        store = None
-        if to.who_settles == "consumer":
-            store = stack.enter_context(store_of(to, deliverer.folder))
-            store.claim(to.store_space, f"{deliverer.feed.location} by {to.name}")
-        dispatch = dispatch_to_store(to)
+        store = stack.enter_context(store_of(to, deliverer.folder)) if to.who_settles == "consumer" else None
+        function = dispatch or (load_function(to) if store is not None and to.dispatch else None)
+        changes = dispatch_to_store(to) if function is None else dispatch_by(to, function)
+
+        def prepare() -> None:
+            if store is None:
+                return
+            for space in to.spaces:
+                store.claim(space, f"{deliverer.feed.location} by {to.name}")
 
         def settling(shard: str) -> Settling:
-            return Settling(deliverer.ledger, to, shard, store, dispatch)
+            return Settling(deliverer.ledger, to, shard, store, changes, figures)
 
-        # Leases are by the machine's clock: under a fixed time, that of a killed process would never end.
-        yield Consumer(to.name, stream, state, settling)
+        consumer = Consumer(
+            name=to.name,
+            stream=stream,
+            state=state,
+            settling=settling,
+            # Leases are by the machine's clock: under a fixed time, that of a killed process would never end.
+            now=utc_now,
+            pace=pace or Pace(),
+            accept_loss=accept_loss,
+            prepare=prepare,
+            figures=figures,
+        )
+        consumer.keep = Keeping(deliverer.ledger, to, store, figures, deliverer.now, lambda: consumer.retention)
+        yield consumer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -156,6 +156,10 @@ class KinesisStream:
             else _refused(each)
             for each in stored
         ]
+
+    def retention(self) -> timedelta:
+        """How long it keeps a record. Raises StreamError, NotSentError."""
+        return timedelta(hours=self.describe()["RetentionPeriodHours"])
 
     def reader(self, shard: str, after: str | None) -> KinesisReader:
         """A reader of the records after this sequence number; None: from the oldest."""

@@ -81,7 +81,8 @@ class KinesisReader:
         except LostShardError as error:
             raise RecordsLostError(
                 f"{self._stream.title}: shard {self._shard} is gone, and with it all records after "
-                f"{self._last or 'its beginning'}. {error}"
+                f"{self._last or 'its beginning'}. {error}",
+                is_gone=True,
             ) from error
 
     def _read(self) -> Batch:

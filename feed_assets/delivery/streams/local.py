@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from feed_assets.delivery.errors import StreamError
+from feed_assets.delivery.errors import RecordsLostError, StreamError
 from feed_assets.delivery.streams.port import (
     HASH_KEYS,
     Acked,
@@ -32,12 +32,17 @@ from feed_assets.delivery.streams.port import (
 )
 
 WAIT_SECONDS: Final = 30.0
+KEPT: Final = timedelta(days=7)
+"""How long records stay, and are lost then if nobody has read them; Kinesis keeps them for 1 to 365 days."""
 RECORDS_A_READ: Final = 10_000
 BYTES_A_READ: Final = 10 * 1024 * 1024
+_TRIM_SECONDS: Final = 60.0
+"""How often a process looks for records that are too old."""
 _PAUSE: Final = 0.2
 """Between two looks at a shard that has nothing new: Kinesis allows five a second."""
 _SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS shards (name TEXT PRIMARY KEY, low TEXT, high TEXT, parents TEXT, is_open INTEGER);
+CREATE TABLE IF NOT EXISTS shards (name TEXT PRIMARY KEY, low TEXT, high TEXT, parents TEXT, is_open INTEGER,
+    trimmed INTEGER DEFAULT 0);
 CREATE TABLE IF NOT EXISTS records (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, shard TEXT, key TEXT, data BLOB, size INTEGER, arrived REAL
 );
@@ -53,6 +58,8 @@ class LocalStream:
     path: Path
     count: int
     clock: Callable[[], float] = time.time
+    kept: timedelta = KEPT
+    _trimmed: float = float("-inf")
     _connections: threading.local = field(default_factory=threading.local)
 
     @property
@@ -94,7 +101,21 @@ class LocalStream:
                 row = (shard, record.key, record.data, record.size, now)
                 insert = "INSERT INTO records (shard, key, data, size, arrived) VALUES (?, ?, ?, ?, ?)"
                 answers.append(Acked(shard, _text(database.execute(insert, row).lastrowid)))
-            return answers
+        if now - self._trimmed > _TRIM_SECONDS:
+            self._trimmed = now
+            self.trim(now - self.kept.total_seconds())
+        return answers
+
+    def retention(self) -> timedelta:
+        """See `Source.retention`."""
+        return self.kept
+
+    def trim(self, before: float) -> int:
+        """Forget the records that arrived before this time; returns how many."""
+        with self._open(writes=True) as database:
+            mark = "UPDATE shards SET trimmed = max(trimmed, coalesce((SELECT max(sequence) FROM records "
+            database.execute(f"{mark} WHERE shard = shards.name AND arrived < ?), 0))", (before,))
+            return database.execute("DELETE FROM records WHERE arrived < ?", (before,)).rowcount
 
     def reader(self, shard: str, after: str | None) -> _Reader:
         """See `Source.reader`."""
@@ -140,7 +161,7 @@ class LocalStream:
     def _add(self, database: sqlite3.Connection, low: int, high: int, parents: tuple[str, ...] = ()) -> None:
         (number,) = database.execute("SELECT count(*) FROM shards").fetchone()
         row = (f"shardId-{number:012}", str(low), str(high), " ".join(parents))
-        database.execute("INSERT INTO shards VALUES (?, ?, ?, ?, 1)", row)
+        database.execute("INSERT INTO shards VALUES (?, ?, ?, ?, 1, 0)", row)
 
     @contextmanager
     def _open(self, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
@@ -189,6 +210,7 @@ class _Reader:
             is_open = {each.name: each.is_open for each in _shards(database)}
             if self.shard not in is_open:
                 raise StreamError(f"{self.stream.title} has no shard {self.shard}.")
+            self._require_all(database)
             of = "FROM records WHERE shard = ? AND sequence > ?"
             query = f"SELECT sequence, key, data, arrived {of} ORDER BY sequence LIMIT ?"
             rows = database.execute(query, (self.shard, self.after, RECORDS_A_READ))
@@ -204,6 +226,21 @@ class _Reader:
         self.is_first = last is not None
         behind = last - records[-1].arrived.timestamp() if last is not None and records else 0.0
         return Batch(records, behind, is_end=last is None and not is_open[self.shard])
+
+    def _require_all(self, database: sqlite3.Connection) -> None:
+        """Raise an error if what comes after the last record that was read is not what the file has next."""
+        (newest,) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence").fetchone()
+        if self.after > newest:
+            raise StreamError(
+                f"{self.stream.title}: {self.stream.path} was made anew: its records up to {self.after} were read, and "
+                f"it has {newest}. Begin again with `feed-assets deliver consume --from-oldest`."
+            )
+        (trimmed,) = database.execute("SELECT trimmed FROM shards WHERE name = ?", (self.shard,)).fetchone()
+        if 0 < self.after < trimmed:
+            raise RecordsLostError(
+                f"{self.stream.title}: shard {self.shard}: records after {_text(self.after)}, up to {_text(trimmed)}, "
+                "were dropped unread. Publish or replay what is missing, and accept the loss."
+            )
 
 
 def _shards(database: sqlite3.Connection) -> list[Shard]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
 HASH_KEYS: Final = 2**128
@@ -157,6 +157,10 @@ class Source(Protocol):
 
     def all_shards(self) -> Sequence[Shard]:
         """All shards that still have records, also closed ones. Raises StreamError, NotSentError."""
+        ...
+
+    def retention(self) -> timedelta:
+        """How long it keeps a record. Raises StreamError, NotSentError."""
         ...
 
     def reader(self, shard: str, after: str | None) -> ShardReader:

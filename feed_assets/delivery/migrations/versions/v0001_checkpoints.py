@@ -15,4 +15,5 @@ def upgrade() -> None:
         *(Column(name, Text, primary_key=True) for name in ("consumer", "shard")),
         Column("sequence", Text, nullable=False),
         Column("is_over", Boolean, nullable=False),
+        Column("until", Text, nullable=False),
     )
