@@ -26,7 +26,9 @@ from feed_assets.feed_events.metadata import UPDATE
 from feed_assets.file_feed.errors import NoValidUpdateError
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources.settings import Clock, Settings
+from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.spark_delivery.backend import SparkBackend
 
 NOTHING = "none"
 """The data version of a delivery that deleted all keys, because no update is in force."""
@@ -146,10 +148,16 @@ def _asset(
         pool=to.stream_address,
     )
     def deliver(
-        context: dg.AssetExecutionContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
+        context: dg.AssetExecutionContext,
+        blackboard: BlackboardResource,
+        state: StateResource,
+        clock: Clock,
+        spark: SparkResource,
     ) -> dg.MaterializeResult[None]:
-        told = _Progress(context.log.info)
-        deliverer = deliverer_of(to, blackboard, state, clock.now, folder, said=context.log.info, told=told)
+        told, large = _Progress(context.log.info), SparkBackend(lambda: spark.spark_session)
+        deliverer = deliverer_of(
+            to, blackboard, state, clock.now, folder, said=context.log.info, told=told, large=large
+        )
         shown, versions = {}, []
         for partition in _partitions(context, delivery.partitions_def):
             with retrying(context.retry_number):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -61,9 +61,14 @@ class Job:
         `holder` names this attempt in the ledger. Returns when each row is acknowledged. Raises DeliveryError.
         """
         to = self.to
-        settings = ClientSettings(queue_bytes=to.queue_bytes, give_up_after=to.give_up_after, share=1 / senders)
-        limits = replace(stream.limits(), records_a_second=to.records_a_second, bytes_a_second=to.bytes_a_second)
-        client = Client(stream, settings, limits=limits)
+        settings = ClientSettings(
+            queue_bytes=to.queue_bytes,
+            give_up_after=to.give_up_after,
+            share=1 / senders,
+            records_a_second=to.records_a_second,
+            bytes_a_second=to.bytes_a_second,
+        )
+        client = Client(stream, settings)
         writer = self.ledger.holder("acks", self.begun.partition, self.begun.edition, holder)
         attempt = Attempt(self.ledger, self.begun, client, writer, acked(self.ledger, self.begun))
         return attempt.send(rows)

@@ -97,7 +97,7 @@ class Client:
         self._is_closing = self._is_stopped = False
 
         found_limits = self._patiently(sink.limits)
-        self._limits = limits or found_limits
+        self._limits = limits or settings.limits(found_limits)
         shards = self._patiently(sink.shards)
         now = self._clock.now()
         rates: Rates = ShardRates(self._limits, settings.share, settings.fraction, settings.burst)
