@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from feed_assets import checks, cli, file_feed
     from feed_assets.assets.checked_hours import Hourly, checked_hours
     from feed_assets.assets.cleaned import Judge, cleaned
+    from feed_assets.assets.delivered import delivered
     from feed_assets.blackboard.location import open_blackboard
     from feed_assets.datasets.declaration import FeedDeclaration, Figures
     from feed_assets.engine.listed_files import fits_one_task
@@ -68,6 +69,7 @@ __all__ = [
     "cleaned",
     "cli",
     "declared_feed",
+    "delivered",
     "deliveries",
     "feed_metadata",
     "file_feed",
@@ -102,6 +104,7 @@ __getattr__ = loaded_when_used(
         "checked_hours": "feed_assets.assets.checked_hours",
         "Judge": "feed_assets.assets.cleaned",
         "cleaned": "feed_assets.assets.cleaned",
+        "delivered": "feed_assets.assets.delivered",
         "open_blackboard": "feed_assets.blackboard.location",
         "FeedDeclaration": "feed_assets.datasets.declaration",
         "Figures": "feed_assets.datasets.declaration",

@@ -11,6 +11,7 @@ Here: one root. Each room has its own errors below it, whose messages say what i
     ├── PlaceError           where files are fetched from (`polling`)
     ├── JavaError, JarsError, ArchiveError, MasterError   what Spark needs (`engine`)
     ├── WarehouseError, CatalogError   tables (`warehouse`, `data_catalog`)
+    ├── DeliveryError        destinations, streams and stores (`delivery`)
     ├── DependencyError      slots, and facts about them (`dependencies`)
     └── SettingsError, ProjectError    this installation (`environment`, `project`)
 

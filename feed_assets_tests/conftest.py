@@ -41,6 +41,9 @@ pytest_plugins = ["feed_assets_tests.quick"]
 FIRST_OF_SPARK = frozenset({"ads", "assets", "sources"})
 """The folders with half of the work of all tests that use Spark."""
 
+LONG = frozenset({"warm_runs", "web", "workflow"})
+"""The folders with the longest files."""
+
 gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a third longer otherwise
 
 
@@ -48,12 +51,15 @@ gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let processes share the tests: those that use Spark go to two of them, as a session takes long to start.
 
-    The other tests go to all processes file by file. The groups have no effect on a run in one process.
+    The other tests go to all processes file by file. The groups have no effect on a run in one process. The longest
+    begin first, so that no process works alone at the end.
     """
     for item in items:
         path = item.nodeid.partition("::")[0]
-        half = "first" if path.split("/")[1] in FIRST_OF_SPARK else "second"
+        half = "first" if _folder(item) in FIRST_OF_SPARK else "second"
         item.add_marker(pytest.mark.xdist_group(f"{half} half of Spark" if _uses_spark(item) else path))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: 0 if _uses_spark(item) else 1 if _folder(item) in LONG else 2)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -65,6 +71,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             use_quick_java()
         read_once()
         start_server()
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.nodeid.split("/")[1]
 
 
 def _uses_spark(item: pytest.Item) -> bool:

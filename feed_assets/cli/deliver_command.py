@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from feed_assets.cli.clock import now
-from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.listening import listen
 from feed_assets.cli.output import (
     complain,
@@ -33,7 +33,7 @@ from feed_assets.project.loading import look_here_first
 
 if TYPE_CHECKING:
     from feed_assets.delivery.audit import Account
-    from feed_assets.delivery.delivering import Deliverer, Delivery
+    from feed_assets.delivery.delivering import Deliverer
     from feed_assets.delivery.destination import Destination
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -57,17 +57,22 @@ def deliver() -> None:
 @_partition
 @json_option
 def run(name: str, partition: str | None, *, as_json: bool) -> None:
-    """Deliver each partition whose update in force was not delivered, and resume what is open; the oldest first.
+    """Deliver each partition that is due, the oldest first.
 
-    If a partition fails, the others go on, and the exit code is 1.
+    That is one whose update in force was not delivered, or whose delivery has not ended: it is resumed. If a partition
+    fails, the others go on, and the exit code is 1.
     """
+    from feed_assets.delivery.errors import StreamBusyError  # noqa: PLC0415 - only this command needs it
+
     deliverer = _deliverer(name)
     results = []
     for each in _due(deliverer, partition):
         try:
-            results.append(_delivered(deliverer, each))
+            results.append(_delivered(deliverer, each, prints=not as_json))
         except FeedAssetsError as error:
-            complain(f"Error: {name} {each or ''}: {error}")
+            if isinstance(error, StreamBusyError):
+                raise  # so it is for all others
+            complain(f"Error: {_title(deliverer, each)}: {error}")
             results.append({"partition": each, "state": "failed", "reason": str(error)})
     if as_json:
         print_json(results)
@@ -81,14 +86,18 @@ def run(name: str, partition: str | None, *, as_json: bool) -> None:
 @click.argument("name", metavar="[DESTINATION]", required=False)
 @json_option
 def list_command(name: str | None, *, as_json: bool) -> None:
-    """List the destinations, or the partitions of one: what is in force, what was delivered, and what is due."""
+    """List the destinations, or the partitions of one.
+
+    Shows what is in force, what was delivered, and what is due.
+    """
     installation = load_installation()
     if name is None:
         rows: list[dict[str, Any]] = [
-            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.store or ""}
+            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.shown_store or ""}
             for each in _destinations(installation)
         ]
         return print_json(rows) if as_json else _table(rows, "There is no destination: write deliveries/NAME.yaml.")
+    deliverer = _deliverer(name, installation)
     from feed_assets.delivery.standings import standings  # noqa: PLC0415 - loads pyarrow
 
     rows = [
@@ -99,9 +108,9 @@ def list_command(name: str | None, *, as_json: bool) -> None:
             "edition": each.begun.edition if each.begun else None,
             "rows": each.begun.rows if each.begun else None,
         }
-        for each in standings(_deliverer(name, installation), now=now())
+        for each in standings(deliverer, now=now())
     ]
-    return print_json(rows) if as_json else _table(rows, f"{name}: the feed has no valid update.")
+    return print_json(rows) if as_json else _table(rows, f"The feed of {name} has no valid update yet.")
 
 
 @deliver.command()
@@ -109,15 +118,16 @@ def list_command(name: str | None, *, as_json: bool) -> None:
 @_partition
 @json_option
 def audit(name: str, partition: str | None, *, as_json: bool) -> None:
-    """Count the rows of deliveries at every hop, and name the first hop that lacks one.
+    """Count rows at every hop, and name the first that lacks some.
 
-    The deliveries are the last of each partition, and earlier ones that are not settled.
+    Looks at the last delivery of each partition, and at earlier ones that are not settled. The exit code is 1 if a row
+    is missing at a hop that is over.
 
-    The exit code is 1 if a row is missing at a hop that is over.
+    Looks at the last delivery of each partition. The exit code is 1 if a row is missing at a hop that is over.
     """
+    deliverer = _deliverer(name)
     from feed_assets.delivery.audit import account, summarize, with_shards  # noqa: PLC0415 - loads pyarrow
 
-    deliverer = _deliverer(name)
     ledger = deliverer.ledger
     settled = ledger.summarized()
     last = [
@@ -136,7 +146,7 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(each) for each in found])
     else:
-        _table(list(map(_audited, found)), f"Nothing was delivered to {name} yet.")
+        _table(list(map(_audited, found)), _nothing(name, partition))
         for each in found:
             _print_losses(each)
     if any(each.is_lost for each in found):
@@ -148,7 +158,7 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
 @_partition
 @json_option
 def show(name: str, partition: str | None, *, as_json: bool) -> None:
-    """Show the editions of a partition: what began and ended when, with how many rows."""
+    """Show all editions: what began and ended when, with how many rows."""
     deliverer = _deliverer(name)
     rows = [
         {
@@ -165,7 +175,7 @@ def show(name: str, partition: str | None, *, as_json: bool) -> None:
         for editions in deliverer.ledger.editions(partition).values()
         for each in editions
     ]
-    return print_json(rows) if as_json else _table(rows, f"Nothing was delivered to {name} yet.")
+    return print_json(rows) if as_json else _table(rows, _nothing(name, partition))
 
 
 @deliver.command()
@@ -175,7 +185,7 @@ def show(name: str, partition: str | None, *, as_json: bool) -> None:
 @json_option
 def replay(name: str, partition: str | None, *, without_base: bool, as_json: bool) -> None:
     """Send all rows of the update in force again, as a new edition."""
-    result = _delivered(_deliverer(name), partition, again=True, without_base=without_base)
+    result = _delivered(_deliverer(name), partition, prints=not as_json, again=True, without_base=without_base)
     if as_json:
         print_json(result)
 
@@ -185,14 +195,17 @@ def replay(name: str, partition: str | None, *, without_base: bool, as_json: boo
 @click.option("--partition", "-p", metavar="PARTITION", help="The partition; leave it out if the feed has none.")
 @click.option("--reason", default="by hand", show_default=True, help="Why; `deliver show` says it.")
 def abandon(name: str, partition: str | None, reason: str) -> None:
-    """Give up the open edition of a partition: its senders end, and the next delivery takes its place."""
+    """Give up the open edition of a partition.
+
+    Its senders end, and the next delivery takes its place.
+    """
     deliverer = _deliverer(name)
     editions = [each for each in deliverer.ledger.of(partition) if not each.has_ended]
     if not editions:
-        raise click.ClickException(f"No edition of {name} {partition or ''} is open.")
+        raise click.ClickException(f"No delivery of {_title(deliverer, partition)} is open.")
     for each in editions:
         ended = deliverer.abandon(deliverer.ledger.began(each), reason)
-        say(f"Edition {each.number}: {ended.outcome}.")
+        print_text(f"{_title(deliverer, partition)}: edition {each.number} is {ended.outcome}.")
 
 
 @deliver.command()
@@ -215,18 +228,18 @@ def consume(
     from_oldest: bool,
     as_json: bool,
 ) -> None:
-    """Bring the records of the destination's stream into its store, until SIGTERM or Ctrl-C.
+    """Bring the records of a stream into its store until Ctrl-C.
 
-    Start as many as there are cores, at most one for each shard: they share the shards. Each may be killed at any time;
-    what it did not write down is read again. A store that does not answer is waited for.
+    SIGTERM ends it, too. Start as many as there are cores, at most one for each shard: they share the shards. Each may
+    be killed at any time; what it did not write down is read again. A store that does not answer is waited for.
     """
+    installation = load_installation()
+    deliverer = _deliverer(name, installation)
     from feed_assets.delivery.consuming.service import consume_and_serve  # noqa: PLC0415 - loads the server
     from feed_assets.delivery.consuming.starting import consumer_of  # noqa: PLC0415 - loads pyarrow
     from feed_assets.delivery.tables import forget  # noqa: PLC0415 - loads the database
     from feed_assets.state.store import Store  # noqa: PLC0415 - as above
 
-    installation = load_installation()
-    deliverer = _deliverer(name, installation)
     to, state = deliverer.to, Store(installation.settings.state)
     if audit_only and to.who_settles == "consumer":
         raise click.UsageError(
@@ -244,7 +257,7 @@ def consume(
     with consumer_of(deliverer, state, accept_loss=accept_loss) as consumer:
         if from_oldest:
             forget(state, name)
-        into = to.store if to.who_settles == "consumer" else "nothing: only what arrives is counted"
+        into = to.shown_store if to.who_settles == "consumer" else "nothing: only what arrives is counted"
         say(f"Consuming {to.stream} into {into}. Ctrl-C ends it.")
         if listening is not None:
             settled = consume_and_serve(consumer, listening)
@@ -253,7 +266,7 @@ def consume(
     if as_json:
         print_json({"settled": settled})
     else:
-        say(f"{counted(settled, 'record')} settled.")
+        print_text(f"{counted(settled, 'record')} settled.")
 
 
 @deliver.command("shards")
@@ -297,16 +310,16 @@ def shards_command(name: str, *, as_json: bool) -> None:
 @_partition
 @json_option
 def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: bool) -> None:
-    """Look up the value of a KEY in the destination's store; a value for each column of the key.
+    """Look up a KEY in the store: a value for each of its columns.
 
     The exit code is 1 if there is none.
     """
+    deliverer = _deliverer(name)
     from feed_assets.delivery.lookups import lookup as look  # noqa: PLC0415 - loads the store
 
-    deliverer = _deliverer(name)
     found = look(deliverer.to, deliverer.folder, key, partition)
     if found is None:
-        complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
+        complain(f"{deliverer.to.shown_store} has no value for {' '.join(key)} of {name}.")
         raise SystemExit(FAILED)
     if as_json:
         print_json(found)
@@ -321,9 +334,18 @@ def _destinations(installation: Installation) -> Sequence[Destination]:
 
 
 def _deliverer(name: str, installation: Installation | None = None) -> Deliverer:
-    """Delivers to the destination of this name. Raises UsageError, DestinationError."""
-    from feed_assets.delivery.delivering import Deliverer  # noqa: PLC0415 - loads pyarrow
+    """Delivers to the destination of this name. Raises UsageError, DestinationError.
+
+    Commands import what needs the extra `delivery` after this, which says so if it is missing.
+    """
+    try:
+        from feed_assets.delivery.delivering import Deliverer  # noqa: PLC0415 - loads pyarrow
+    except ModuleNotFoundError as error:
+        message = f"Deliveries need the package {error.name}: pip install 'feed_assets[delivery]'."
+        raise click.ClickException(message) from None
     from feed_assets.file_feed.feed import Feed  # noqa: PLC0415 - only if it is used
+    from feed_assets.spark_delivery.backend import SparkBackend  # noqa: PLC0415 - as above
+    from feed_assets.state.store import Store  # noqa: PLC0415 - loads the database
 
     installation = installation or load_installation()
     known = {each.name: each for each in _destinations(installation)}
@@ -332,7 +354,14 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
         raise click.UsageError(f"{name} is no destination of {installation.settings.deliveries_directory}; {there}.")
     settings = installation.settings
     to = known[name]
-    return Deliverer(Feed(installation.blackboard, to.feed), to, settings.local_state, now=now, said=say)
+
+    def spark() -> Any:
+        say("Starting Spark, as the delivery is large.")
+        ready_to_compute(settings)
+        return settings.spark.spark_session
+
+    feed, state = Feed(installation.blackboard, to.feed), Store(settings.state)
+    return Deliverer(feed, to, settings.local_state, now=now, state=state, said=say, large=SparkBackend(spark))
 
 
 def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:
@@ -344,26 +373,38 @@ def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:
 
 
 def _delivered(
-    deliverer: Deliverer, partition: str | None, *, again: bool = False, without_base: bool = False
+    deliverer: Deliverer,
+    partition: str | None,
+    *,
+    prints: bool,
+    again: bool = False,
+    without_base: bool = False,
 ) -> dict[str, Any]:
-    """Deliver a partition with a bar, and say what came of it."""
+    """Deliver a partition with a bar, and print what came of it."""
     from dataclasses import replace  # noqa: PLC0415 - beside its only use
 
-    title = f"{deliverer.to.name} {partition or ''}".strip()
+    title = _title(deliverer, partition)
     with progress(title, 100) as bar:
         done = 0
 
-        def told(rows: int, all_: int) -> None:
+        def told(rows: int, of: int) -> None:
             nonlocal done
-            for _ in range(100 * rows // max(1, all_) - done):
-                bar()
-                done += 1
+            percent = 100 * rows // max(1, of)
+            bar(steps=percent - done)
+            done = percent
 
         found = replace(deliverer, told=told).deliver(partition, again=again, without_base=without_base)
     if found is None:
+        never = not deliverer.ledger.of(partition)
+        why = "no update is valid, and none was delivered" if never else "the update in force was delivered before"
+        if prints:
+            print_text(f"{title}: nothing to deliver: {why}.")
         return {"partition": partition, "state": "unchanged"}
-    say(f"{title}: {_sentence(found)}")
     begun, ended = found.begun, found.ended
+    if prints:
+        what = f"{counted(begun.puts, 'put')}, {counted(begun.deletes, 'delete')} of {begun.update or 'nothing valid'}"
+        repeats = f", {counted(ended.repeats, 'repeat')}" if ended.repeats else ""
+        print_text(f"{title}: edition {begun.edition}: {what}; {ended.acked:,} acknowledged{repeats}.")
     return {
         "partition": partition,
         "state": "delivered",
@@ -376,14 +417,16 @@ def _delivered(
         "repeats": ended.repeats,
         "ambiguous": ended.ambiguous,
         "throttled": ended.throttled,
+        "seconds": ended.seconds,
     }
 
 
-def _sentence(found: Delivery) -> str:
-    begun, ended = found.begun, found.ended
-    what = f"{counted(begun.puts, 'put')}, {counted(begun.deletes, 'delete')} of {begun.update or 'nothing valid'}"
-    repeats = f", {counted(ended.repeats, 'repeat')}" if ended.repeats else ""
-    return f"edition {begun.edition}: {what}; {ended.acked:,} acknowledged{repeats}."
+def _title(deliverer: Deliverer, partition: str | None) -> str:
+    return f"{deliverer.to.name} {partition or ''}".rstrip()
+
+
+def _nothing(name: str, partition: str | None) -> str:
+    return f"Nothing was delivered to {name}{f' of {partition}' if partition else ''} yet."
 
 
 def _audited(found: Account) -> dict[str, Any]:
@@ -399,12 +442,13 @@ def _audited(found: Account) -> dict[str, Any]:
 
 def _print_losses(found: Account) -> None:
     for loss in found.losses:
+        what = f"{counted(loss.rows, 'row')} not {loss.hop}{'' if found.is_lost else ' yet'}"
         seen = f", last seen by {', '.join(loss.holders)}" if loss.holders else ""
         where = f", shards {', '.join(loss.shards)}{seen}" if loss.shards else seen
-        when = f", {loss.minutes[0]} to {loss.minutes[-1]}" if loss.minutes else ""
+        when = f", {loss.minutes[0]} to {loss.minutes[-1]} UTC" if loss.minutes else ""
         print_text(
-            f"{found.partition or ''} edition {found.edition}: {counted(loss.rows, 'row')} not {loss.hop}: block "
-            f"{loss.block}, rows {loss.first} to {loss.last} of {loss.file}{where}{when}."
+            f"{found.partition or ''} edition {found.edition}: {what}: block {loss.block}, rows {loss.first} to "
+            f"{loss.last} of {loss.file}{where}{when}.".lstrip()
         )
     if found.unexplained:
         print_text(
@@ -415,4 +459,6 @@ def _print_losses(found: Account) -> None:
 
 
 def _table(rows: Sequence[dict[str, Any]], otherwise: str) -> None:
-    print_table(list(rows[0]) if rows else (), [list(each.values()) for each in rows], empty=otherwise)
+    """A table, in which editions are names and no amounts."""
+    texts = [{**each, **({"edition": str(each["edition"] or "")} if "edition" in each else {})} for each in rows]
+    print_table(list(rows[0]) if rows else (), [list(each.values()) for each in texts], empty=otherwise)

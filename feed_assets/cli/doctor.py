@@ -17,6 +17,7 @@ from feed_assets.errors import FAILED
 
 if TYPE_CHECKING:
     from feed_assets.operations.doctor import Finding
+    from feed_assets.resources.settings import Settings
 
 
 @click.command()
@@ -44,12 +45,16 @@ def _findings() -> Iterator[tuple[str, Finding]]:
     from feed_assets.environment import SettingsError  # noqa: PLC0415 - as above
     from feed_assets.file_feed.wording import counted  # noqa: PLC0415 - as above
     from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
+    from feed_assets.project.assembly import Project  # noqa: PLC0415 - as above
     from feed_assets.resources.settings import Settings  # noqa: PLC0415 - as above
     from feed_assets.state.address import StoreError  # noqa: PLC0415 - as above
     from feed_assets.warehouse.port import WarehouseError  # noqa: PLC0415 - as above
 
+    loaded: list[Project] = []
+
     def project() -> Finding:
         installation = load_installation()
+        loaded.append(installation.project)
         assets = installation.definitions.resolve_asset_graph().materializable_asset_keys
         found = f"{chosen_module()} loads: {len(assets)} assets, {len(installation.sources)} valid sources"
         declared = installation.project.datasets
@@ -61,3 +66,18 @@ def _findings() -> Iterator[tuple[str, Finding]]:
     except (SettingsError, StoreError, WarehouseError, CatalogError, UnknownLocationError):
         return  # the first line says so
     yield from examine(settings, find_dagster_home(settings.base))
+    # The project knows where its destinations are.
+    yield from _deliveries(loaded[0].settings if loaded else settings)
+
+
+def _deliveries(settings: Settings) -> Iterator[tuple[str, Finding]]:
+    from feed_assets.operations.doctor import Finding  # noqa: PLC0415 - as above
+
+    try:
+        from feed_assets.operations.doctor_deliveries import examine_deliveries  # noqa: PLC0415 - needs an extra
+    except ModuleNotFoundError as error:
+        if any(settings.deliveries_directory.glob("*.yaml")):
+            found = f"Deliveries need the package {error.name}."
+            yield "deliveries", Finding("fails", found, "pip install 'feed_assets[delivery]'")
+        return
+    yield from examine_deliveries(settings)

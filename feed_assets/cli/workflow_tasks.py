@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -73,12 +73,15 @@ def _list_groups(client: Client, *, as_json: bool) -> None:
     ]
     header = ["group", "waiting", "leased", "dead", "oldest", "state"]
     print_table(header, rows, empty="There are no stages yet: `feed-assets workflow apply` makes them.", keep=["group"])
-    say(f"Epoch {stats['epoch']}, position {stats['position']:,}, {stats['sessions']} sessions.")
+    sessions = counted(stats["sessions"], "session")
+    say(f"Epoch {stats['epoch']}, position {stats['position']:,}, {sessions} of workers and commands.")
 
 
 def _state(group: dict[str, Any]) -> str:
-    named = {"is_interdicted": "interdicted", "is_paused": "paused", "is_full": "full"}
-    found = [text for key, text in named.items() if group[key]]
+    named = {
+        "is_interdicted": "interdicted", "is_paused": "paused", "is_full": "full", "is_spent": "retries used up for now"
+    }  # fmt: skip
+    found = [text for key, text in named.items() if group.get(key)]
     if group["gathering"]:
         found.append(f"{group['gathering']:,} wait for their bundle")
     return ", ".join(found)
@@ -115,7 +118,10 @@ def explain(unit: int, name: str | None, *, as_json: bool) -> None:
         print_json([each.as_json() for each in found])
         return
     rows = [(each.position, _clock(each.at), each.what, each.id or None, each.who[:8] or None) for each in found]
-    empty = f"The journal that is kept says nothing of unit {unit}: it may be older than the last snapshots."
+    empty = (
+        f"The journal that is kept says nothing of unit {unit}: it was done before the last snapshots, or never was. "
+        "Or this is a later id of another unit."
+    )
     print_table(["position", "time", "what", "id", "session"], rows, empty=empty, keep=["what"])
 
 
@@ -136,7 +142,7 @@ def insert(
     """
     from feed_assets.workflow.calls import Insert  # noqa: PLC0415 - only if it is used
     from feed_assets.workflow.scratch import new_input  # noqa: PLC0415 - as above
-    from feed_assets.workflow.tasks import NewTask  # noqa: PLC0415 - as above
+    from feed_assets.workflow.tasks import NewTask, problem_of  # noqa: PLC0415 - as above
 
     installation = load_installation()
     flow = chosen_workflow(installation, name)
@@ -147,13 +153,14 @@ def insert(
         if not each.is_file():
             raise click.BadParameter(f"{each} is no file; a value of the payload is NAME=VALUE.", param_hint="FILE")
     payload = dict(_value(each) for each in given if "=" in each)
-    client = client_of(installation, flow, patience=PATIENCE)
-    client.read("stats")  # no file is copied if there is no master
-    keys = []
-    for each in files:
-        keys.append(new_input(flow.name, each.name))
-        installation.blackboard.upload(keys[-1], each)
+    keys = [new_input(flow.name, each.name) for each in files]
     task = NewTask(stage, payload, key=key, files=tuple(keys), priority=priority, delay=delay)
+    if problem := problem_of(task):
+        raise click.ClickException(f"The task cannot be inserted: {problem}.")
+    client = client_of(installation, flow, patience=PATIENCE)
+    _check_stage(client, stage)  # no file is copied if there is no master, or none that takes it
+    for key_of_file, each in zip(keys, files, strict=True):
+        installation.blackboard.upload(key_of_file, each)
     answer = client.call(Insert, tasks=(task,)).answer
     if as_json:
         print_json({"unit": answer.ids[0], "was_there": bool(answer.there)})
@@ -163,12 +170,24 @@ def insert(
         print_text(f"Inserted as unit {answer.ids[0]}.")
 
 
+def _check_stage(client: Client, stage: str) -> None:
+    """Raise ClickException if the stage is not in force yet."""
+    if stage not in {each["name"] for each in client.read("stats")["groups"]}:
+        raise click.ClickException(f"{stage} has no configuration in force: `feed-assets workflow apply` brings it.")
+
+
 def _value(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
+    if not name:
+        raise click.BadParameter(f"{text[:50]} has no name: a value of the payload is NAME=VALUE.", param_hint="NAME")
     try:
-        return name, json.loads(value)
+        return name, json.loads(value, parse_constant=_no_number)
     except ValueError:
         return name, value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")  # but Python's parser takes it
 
 
 def _ordering(order: str, argument: str, text: str, said: str) -> click.Command:

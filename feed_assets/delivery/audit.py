@@ -115,13 +115,16 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
 
 
 def summarize(ledger: Ledger, edition: Edition, found: Account) -> None:
-    """Keep what a delivery came to that is settled or abandoned in one object, and drop the sets."""
+    """Keep what a delivery came to that is settled or abandoned in one object, and drop the sets.
+
+    The rows of a settled one stay for lookups.
+    """
     begun = ledger.began(edition)
     is_over = found.state == "abandoned" or (found.state == "settled" and found.is_whole)
     if is_over and ledger.settled_summary(edition) is None:
         counts = {"repeats": found.repeats, "superseded": found.superseded, "unexplained": found.unexplained}
         ledger.summarize(begun, {"state": found.state, "rows": found.rows, **counts})
-        ledger.drop(begun, ("acks", "received", "settled"))
+        ledger.drop(begun, ("acks", "received", "settled"), staged=False)
 
 
 def unsettled(ledger: Ledger, to: Destination, *, now: datetime) -> list[tuple[Edition, Account]]:

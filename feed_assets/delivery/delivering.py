@@ -12,34 +12,34 @@ delivered, because that one is compared with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from feed_assets.delivery import encoding
-from feed_assets.delivery.client.facade import Client
-from feed_assets.delivery.client.settings import ClientSettings, Counters
+from feed_assets.delivery.backend import LARGE_ROWS, Backend, InThisProcess, rows_about
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
-from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError
+from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError, StreamError
 from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
 from feed_assets.delivery.ordinals import Ordinals, everything
-from feed_assets.delivery.sending import Attempt, staged_rows
-from feed_assets.delivery.staging import Comparison, Staged, stage
+from feed_assets.delivery.sending import LOCAL_STREAMS, Job, acked
+from feed_assets.delivery.staging import Comparison, Staged
 from feed_assets.delivery.streams.address import open_stream
-from feed_assets.delivery.streams.port import Limits, Sink, Stream
+from feed_assets.delivery.streams.port import Limits, NotSentError, Stream
+from feed_assets.delivery.turn import turn_of
 from feed_assets.file_feed.errors import NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
 from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, updates_from
+from feed_assets.state.store import Store
 
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
-LOCAL_STREAMS: Final = "streams"
-"""The folder, beside the state database, with the streams that are files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,24 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Deliverer:
-    """Delivers partitions of one feed to one destination. Local streams are files of `folder`."""
+    """Delivers partitions of one feed to one destination. Local streams are files of `folder`.
+
+    The state database keeps two deliveries to one stream apart; without one, the caller does.
+    """
 
     feed: Feed
     to: Destination
     folder: Path
     now: Clock = utc_now
+    state: Store | None = None
     code: str = ""
     said: Callable[[str], object] = lambda _: None
     """Gets a sentence when something else than usual happens."""
     told: Callable[[int, int], object] = lambda _done, _all: None
     """Gets the acknowledged rows and all rows while a delivery is sent."""
+    large: Backend = field(default_factory=InThisProcess)
+    """Stages and sends deliveries of `large_rows` and more."""
+    large_rows: int = LARGE_ROWS
     ledger: Ledger = field(init=False)
     encoder: Encoder = field(init=False)
 
@@ -79,8 +86,12 @@ class Deliverer:
 
         `again` sends all rows of an update that was delivered already, `without_base` although the update before is
         gone: then vanished keys stay. Raises DeliveryError; nothing was sent if it is a BadRowsError or
-        DestinationError.
+        DestinationError or StreamBusyError.
         """
+        with turn_of(self.to.stream_address, self.state):
+            return self._deliver(partition, again=again, without_base=without_base)
+
+    def _deliver(self, partition: str | None, *, again: bool, without_base: bool) -> Delivery | None:
         for _ in range(ATTEMPTS):
             editions = self.ledger.of(partition)
             update = latest(self.feed, partition, now=self.now())
@@ -88,7 +99,9 @@ class Deliverer:
             if begun is not None:
                 return self._send(begun)
             editions = self.ledger.of(partition)
-            if not again and self._is_delivered(editions, update):
+            if not all(each.has_ended for each in editions):
+                continue  # somebody has just begun one
+            if self._is_delivered(editions, update) and (update is None or not again):
                 return None
             begun = self._begin(partition, update, editions, everything_again=again, without_base=without_base)
             if begun is not None:
@@ -102,8 +115,9 @@ class Deliverer:
         return self.ledger.end(begun, Ended(outcome="abandoned", at=self.now(), reason=reason))
 
     def resume(self, begun: Begun) -> Delivery:
-        """Send the rest of an open edition, whatever is in force now."""
-        return self._send(begun)
+        """Send the rest of an open edition, whatever is in force now. Raises DeliveryError."""
+        with turn_of(self.to.stream_address, self.state):
+            return self._send(begun)
 
     def _is_delivered(self, editions: Sequence[Edition], update: Update | None) -> bool:
         if not editions:
@@ -161,7 +175,7 @@ class Deliverer:
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
-        with self.open_stream() as stream:
+        with self._stream() as stream:
             limits = stream.limits()
         staged = self._staged(comparison, limits, partition)
         begun = Begun(
@@ -231,25 +245,35 @@ class Deliverer:
         return find
 
     def _staged(self, comparison: Comparison, limits: Limits, partition: str | None) -> Staged:
-        return stage(comparison, self.encoder, limits, self.feed.blackboard, self.ledger.staging_prefix(partition))
+        rows = rows_about([each for each in (comparison.update, *comparison.gone) if each is not None])
+        prefix = self.ledger.staging_prefix(partition)
+        return self._backend(rows).stage(comparison, self.encoder, limits, self.feed.blackboard, prefix)
+
+    def _backend(self, rows: int) -> Backend:
+        return self.large if rows >= self.large_rows else InThisProcess()
 
     def _send(self, begun: Begun) -> Delivery:
         """Send the rows that are not acknowledged yet, and end the edition."""
         seen = self.acked(begun)
-        counts = None
+        counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
-            with self.open_stream() as stream:
-                client = self.client(stream)
-                writer = self.ledger.holder("acks", begun.partition, begun.edition, uuid4().hex)
-                attempt = Attempt(self.ledger, begun, client, writer, seen)
-                counts = attempt.send(self._told(staged_rows(self.feed.blackboard, begun), begun))
+            with self._stream() as stream:
+                shards = len(stream.shards())
+            job, since = Job(self.ledger, self.to, self.folder, begun, self.told), time.monotonic()
+            try:
+                counts = self._backend(begun.rows - len(seen)).send(job)
+            except DeliveryError:
+                if self.ledger.how_ended(begun) is None:
+                    raise
+            seconds = time.monotonic() - since
             seen = self.acked(begun)
-        if len(missing := everything(begun.rows) - seen):
+        ended = self.ledger.how_ended(begun)  # by another runner
+        if ended is None and len(missing := everything(begun.rows) - seen):
             raise NotDeliveredError(
                 f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
                 "acknowledged. The edition stays open: run the command again."
             )
-        ended = self.ledger.end(begun, self._ended(begun, seen, counts))
+        ended = ended or self.ledger.end(begun, self._ended(begun, seen, counts, seconds, shards))
         if ended.outcome == "abandoned":
             raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
         self._release(begun)
@@ -257,10 +281,9 @@ class Deliverer:
 
     def acked(self, begun: Begun) -> Ordinals:
         """The rows that the stream has acknowledged to any sender."""
-        parts = self.ledger.parts("acks", begun).values()
-        return reduce(lambda all_, each: all_ | each.set(), parts, Ordinals())
+        return acked(self.ledger, begun)
 
-    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None) -> Ended:
+    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None, seconds: float, shards: int) -> Ended:
         parts = self.ledger.parts("acks", begun).values()
         repeats = sum(len(each.set()) for each in parts) - len(seen)
         return Ended(
@@ -268,23 +291,21 @@ class Deliverer:
             at=self.now(),
             acked=len(seen),
             repeats=repeats,
-            ambiguous=counts.ambiguous if counts else 0,
-            throttled=counts.throttled if counts else 0,
+            ambiguous=sum(each.sent.ambiguous for each in parts if each.sent),
+            throttled=sum(each.sent.throttled for each in parts if each.sent),
             series=counts.series if counts else (),
             series_seconds=counts.series_seconds if counts else 1,
+            seconds=round(seconds, 3),
+            size=counts.acked_bytes if counts else 0,
+            shards=shards,
         )
-
-    def _told(self, rows: Iterator[Any], begun: Begun) -> Iterator[Any]:
-        for batch in rows:
-            yield batch
-            self.told(batch[-1][0] + 1, begun.rows)
 
     def _release(self, begun: Begun) -> None:
         """Let go of what only this edition needed of those before."""
         since = begun.bases[0].edition if begun.bases else 0
         for each in self.ledger.of(begun.partition):
             if since <= each.number < begun.edition:
-                self.ledger.drop(self.ledger.began(each))
+                self.ledger.drop(self.ledger.began(each), ("acks",), staged=True)
         prefix = f"delivery.{self.to.name}."
         for held in all_pins(self.feed, begun.partition):
             number = held.holder.removeprefix(prefix)
@@ -307,8 +328,8 @@ class Deliverer:
             "columns": list(to.columns),
             "key": list(to.key),
             "shard_key": list(to.shard_columns),
-            "stream": to.stream.partition("?")[0],
-            "store": to.store,
+            "stream": to.stream_address,
+            "store": to.shown_store,
             "values": to.values,
             "encoding": encoding.FORMAT,
         }
@@ -320,13 +341,14 @@ class Deliverer:
         """The destination's stream."""
         return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
 
-    def client(self, stream: Sink) -> Client:
-        """A client that sends to the stream, within the destination's limits."""
-        limits = replace(
-            stream.limits(), records_a_second=self.to.records_a_second, bytes_a_second=self.to.bytes_a_second
-        )
-        settings = ClientSettings(queue_bytes=self.to.queue_bytes, give_up_after=self.to.give_up_after)
-        return Client(stream, settings, limits=limits)
+    @contextmanager
+    def _stream(self) -> Iterator[Stream]:
+        """The stream; questions that it does not answer are errors here, while the client itself asks again."""
+        try:
+            with self.open_stream() as stream:
+                yield stream
+        except NotSentError as error:
+            raise StreamError(f"{self.to.stream_address} did not answer: {error}. Run the command again.") from None
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

@@ -10,8 +10,9 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
@@ -53,7 +54,7 @@ class Destination(BaseModel):
     store: str | None = None
     """`sqlite`, `sqlite:////FILE` or `redis://HOST:PORT/DATABASE`, which the consumer fills.
 
-    Default: none.
+    With a password in it, the file is a secret; no message and no ledger shows it. Default: none.
     """
     space: str = ""
     """The first part of the store's keys; only this destination writes there.
@@ -72,11 +73,11 @@ class Destination(BaseModel):
     poison: Literal["stop"] = "stop"
     """What happens when `dispatch` fails for a record: its shard waits."""
     values: Literal["newest", "per_partition"] = "newest"
-    """`newest`: a key has the value of the newest partition. `per_partition`: one of each."""
+    """`newest`: a key has the value of the newest partition. `per_partition`: it has one for each."""
     since: Literal["all", "now"] | date = Field("all", alias="from")
     """The partitions of a new destination: `all` of them, or those published from `now` on, or since a date."""
     bad_rows: Literal["fail"] = "fail"
-    """What rows do that cannot be sent: the delivery fails before anything is sent."""
+    """`fail`: a row that cannot be sent fails the delivery before anything is sent."""
     records_a_second: int = Field(1_000, ge=1)
     """Records that a shard takes in a second."""
     bytes_a_second: int = Field(1_000_000, ge=1)
@@ -94,6 +95,8 @@ class Destination(BaseModel):
 
     Default: `consumer` with a store, `none` without.
     """
+
+    _path: Path | None = PrivateAttr(default=None)
 
     @field_validator("name", "space")
     @classmethod
@@ -155,6 +158,24 @@ class Destination(BaseModel):
                 raise ValueError(f"{name} is for a destination with `dispatch`; name its function, or leave this out")
         return self
 
+    def problem(self, field: str, message: str) -> str:
+        """A line about what is wrong with a field: with file and number of the line, if it was loaded from a file."""
+        if self._path is None:
+            return f"{self.name}: {field}: {message}"
+        # The file as it is now: a destination keeps no positions, which only such a line needs.
+        line = read_document(self._path.read_text(encoding="utf-8-sig")).line((field,))
+        return f"{self._path}:{line}: {field}: {message}"
+
+    @property
+    def stream_address(self) -> str:
+        """The stream without options: two destinations may share it."""
+        return self.stream.partition("?")[0]
+
+    @property
+    def shown_store(self) -> str | None:
+        """The store without a password, for messages and ledgers."""
+        return None if self.store is None else without_credentials(self.store)
+
     @property
     def shard_columns(self) -> tuple[str, ...]:
         """The columns that choose the shard."""
@@ -195,6 +216,7 @@ def load_destination(path: Path | str) -> Destination:
                 problems.append((document.line(location), dotted(location), field_message(details, fields)))
         else:
             if not problems:
+                found._path = path  # noqa: SLF001 - its own
                 return found
     raise DestinationError("\n".join(": ".join(filter(None, (f"{path}:{n}", *rest))) for n, *rest in sorted(problems)))
 

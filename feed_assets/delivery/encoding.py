@@ -57,7 +57,7 @@ class Encoder:
         if missing:
             raise DestinationError(f"The feed has no {', '.join(missing)}; it has {', '.join(schema.names)}.")
         for name in self.columns:
-            _converter(schema.field(name).type, name)
+            require_type(schema.field(name).type, name)
 
     def encode(self, rows: pa.RecordBatch | pa.Table, place: str) -> pa.RecordBatch:
         """The rows as ENCODED. Raises BadRowsError, which names the row by `place` and its number in the batch."""
@@ -84,6 +84,11 @@ class Encoder:
         """The body of a delete: the columns of the keys."""
         whole = msgspec.json.decode(body)
         return _encode({name: whole[name] for name in self.columns if name in self.key or name in self.shard_key})
+
+
+def require_type(type_: pa.DataType, name: str) -> None:
+    """Raise DestinationError if the column of this name has a type that cannot be sent."""
+    _converter(type_, name)
 
 
 def key_text(values: Sequence[Any]) -> str:

@@ -29,6 +29,10 @@ class StreamError(DeliveryError):
     """A stream cannot be used: sending again would not help. The message names the stream, permission or key."""
 
 
+class StreamBusyError(DeliveryError):
+    """Another delivery to the stream is under way. Nothing was sent."""
+
+
 class StoreUnusableError(DeliveryError):
     """A key-value store cannot be used."""
 

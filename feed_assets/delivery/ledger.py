@@ -22,6 +22,7 @@ import msgspec
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, ConflictError, NotFoundError
+from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.errors import LedgerError
 from feed_assets.delivery.ordinals import Minutes, Ordinals, packed, unpacked
 from feed_assets.file_feed.bounded_cache import BoundedCache
@@ -96,6 +97,22 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[int, ...] = ()
     """Rows that the last sender got acknowledged in each period of `series_seconds`."""
     series_seconds: int = 1
+    seconds: float = 0.0
+    """How long the last sender took."""
+    size: int = 0
+    """Bytes that the last sender got acknowledged, with keys."""
+    shards: int = 0
+    """The open shards when it began."""
+
+    def share(self, records_a_second: int, bytes_a_second: int) -> float:
+        """The part of the limit of all shards, of records or of bytes, that the last sender used."""
+        used = max(sum(self.series) / records_a_second, self.size / bytes_a_second)
+        return used / max(self.shards * self.seconds, 0.001)
+
+    @property
+    def throttled_share(self) -> float:
+        """The part of the stream's answers that refused a row because its shard was over its limit."""
+        return self.throttled / max(1, self.acked + self.throttled)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +129,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     minutes: Minutes = {}
     sequence: str = ""
+    sent: Counters | None = None
+    """What a sender's client has done."""
 
     def set(self) -> Ordinals:
         """The ordinals. Raises LedgerError."""
@@ -171,11 +190,15 @@ class Ledger:
         """End an edition, and return how it has ended: two runners cannot do so differently."""
         if self._create("ended", begun.partition, begun.edition, ended):
             return ended
-        return self._ended(begun) or ended
+        return self.how_ended(begun) or ended
+
+    def how_ended(self, begun: Begun) -> Ended | None:
+        """How the edition has ended; None if it is open: one GET."""
+        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def is_abandoned(self, begun: Begun) -> bool:
         """Whether somebody has abandoned the edition: one GET."""
-        ended = self._ended(begun)
+        ended = self.how_ended(begun)
         return ended is not None and ended.outcome == "abandoned"
 
     def first_seen(self, now: datetime) -> datetime:
@@ -222,10 +245,10 @@ class Ledger:
         """What an edition came to, if it has settled, and somebody has summarized it."""
         return self._read(self._key("summaries", edition.partition, edition.number), dict)
 
-    def drop(self, begun: Begun, hops: Sequence[Hop] = ("acks",)) -> None:
-        """Delete the staged files of an edition that nobody sends any more, and what was seen of it at these hops."""
+    def drop(self, begun: Begun, hops: Sequence[Hop], *, staged: bool) -> None:
+        """Delete what was seen of an edition at these hops, and its staged files if nobody needs them any more."""
         board = self.feed.blackboard
-        keys = [each.key for each in begun.files]
+        keys = [each.key for each in begun.files] if staged else []
         for hop in hops:
             prefix = f"{self._key(hop, begun.partition, begun.edition)}/"
             keys += [entry.key for entry in list_all(board, prefix)]
@@ -246,9 +269,6 @@ class Ledger:
             if not number.isdecimal():
                 raise LedgerError(f"{self.feed.blackboard.uri(entry.key)} is no edition: remove it.")
             yield (partition or None, int(number)), entry.tag
-
-    def _ended(self, begun: Begun) -> Ended | None:
-        return self._read(self._key("ended", begun.partition, begun.edition), Ended)
 
     def _create(self, area: str, partition: str | None, number: int, content: msgspec.Struct) -> bool:
         key = self._key(area, partition, number)
@@ -299,12 +319,12 @@ class PartWriter:
 
     def write(
         self, ordinals: Ordinals, *, repeats: int = 0, counts: Mapping[str, int] | None = None,
-        minutes: Mapping[int, tuple[str, str]] | None = None, sequence: str = "",
+        minutes: Mapping[int, tuple[str, str]] | None = None, sequence: str = "", sent: Counters | None = None,
     ) -> None:  # fmt: skip
         """Say what was seen up to now, in place of what was said before. Raises BlackboardError."""
-        seen = packed(ordinals)
+        seen, by_block = dict(counts or {}), dict(minutes or {})
         part = Part(
-            ordinals=seen, repeats=repeats, counts=dict(counts or {}), minutes=dict(minutes or {}), sequence=sequence
+            ordinals=packed(ordinals), repeats=repeats, counts=seen, minutes=by_block, sequence=sequence, sent=sent
         )
         data = msgspec.json.encode(part)
         board = self.feed.blackboard

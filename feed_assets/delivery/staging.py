@@ -80,12 +80,7 @@ def stage(comparison: Comparison, encoder: Encoder, limits: Limits, board: Black
             puts, deletes, longest = tables.counted(file)
         except duckdb.Error as error:
             raise DeliveryError(f"What is to be sent cannot be staged: {first_line(error)}") from None
-        if longest + DETAILS_BYTES > limits.bytes_a_record:
-            raise BadRowsError(
-                f"A row has {longest:,} bytes as a record, and the stream takes {limits.bytes_a_record:,}, of which "
-                f"{DETAILS_BYTES} are for its key and number. Nothing was sent. Send fewer columns, or raise the "
-                "stream's largest record."
-            )
+        require_short(longest, limits)
         if not puts + deletes:
             return Staged((), 0, 0)
         key = f"{prefix}0.parquet"
@@ -93,13 +88,55 @@ def stage(comparison: Comparison, encoder: Encoder, limits: Limits, board: Black
         return Staged((StagedFile(key, puts + deletes),), puts, deletes)
 
 
-def read_staged(board: Blackboard, file: StagedFile) -> Iterator[pa.RecordBatch]:
+def as_staged(batch: pa.RecordBatch, encoder: Encoder) -> pa.RecordBatch:
+    """The batch as STAGED, in which deletes have the columns of their keys only."""
+    operations = batch.column(0).to_pylist()
+    if DELETE not in operations:
+        return batch.cast(STAGED)
+    bodies = [
+        body if op == PUT else encoder.key_only(body)
+        for op, body in zip(operations, batch.column(3).to_pylist(), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([*batch.columns[:3], pa.array(bodies, pa.binary())], schema=STAGED)
+
+
+def require_short(longest: int, limits: Limits) -> None:
+    """Raise BadRowsError if the longest row, of so many bytes, is no record of the stream."""
+    if longest + DETAILS_BYTES > limits.bytes_a_record:
+        raise BadRowsError(
+            f"A row has {longest:,} bytes as a record, and the stream takes {limits.bytes_a_record:,}, of which "
+            f"{DETAILS_BYTES} are for its key and number. Nothing was sent. Send fewer columns, or raise the "
+            "stream's largest record."
+        )
+
+
+def require_parquet(update: Update) -> None:
+    """Raise DestinationError if the update has files of another format."""
+    other = sorted({each.path for each in update.files if suffix_of(each.path) != "parquet"})
+    if other:
+        raise DestinationError(f"{update.uri}{other[0]} is no Parquet, and only Parquet can be delivered.")
+
+
+def doubled(update: Update, key: Sequence[str], rows: int) -> BadRowsError:
+    """The error about so many rows of one key."""
+    return BadRowsError(
+        f"{update.uri} has {rows} rows of one key ({', '.join(key)}), so nobody could say "
+        "which one stays. Nothing was sent. Choose a `key` that is unique, such as the identity of the feed."
+    )
+
+
+def place_of(uri: str, first: int) -> str:
+    """What messages call the rows of a file from this one on."""
+    return f"{uri} (from row {first:,} on)"
+
+
+def read_staged(board: Blackboard, file: StagedFile, columns: Sequence[str] = STAGED.names) -> Iterator[pa.RecordBatch]:
     """The rows of a staged file, as STAGED, in the order of their ordinals. Raises NotFoundError."""
     with TemporaryDirectory(prefix="delivery-") as folder:
         local = Path(folder) / "staged.parquet"
         board.download(file.key, local)
         with parquet.ParquetFile(local) as opened:
-            yield from opened.iter_batches(BATCH_ROWS, columns=STAGED.names)
+            yield from opened.iter_batches(BATCH_ROWS, columns=list(columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +158,20 @@ class _Tables:
 
     def _rows(self, update: Update, folder: Path) -> Iterator[tuple[pa.RecordBatch, str]]:
         """Batches of rows of an update, and what to call each in messages."""
-        other = sorted({each.path for each in update.files if suffix_of(each.path) != "parquet"})
-        if other:
-            raise DestinationError(f"{update.uri}{other[0]} is no Parquet, and only Parquet can be delivered.")
+        require_parquet(update)
         columns = ", ".join(map(quoted_name, self.encoder.columns))
         for path, uri in fetch_update(update, folder).items():
             with _explained({path: uri}):
                 self.encoder.require_types(parquet.read_schema(path))
                 query = f"SELECT {columns} FROM read_parquet({literal(str(path))}, hive_partitioning = false)"  # noqa: S608 - quoted
                 for number, batch in enumerate(_batches(self.database.cursor(), query)):
-                    yield batch, f"{uri} (from row {number * BATCH_ROWS:,} on)"
+                    yield batch, place_of(uri, number * BATCH_ROWS)
 
     def require_one_of_each(self, new: Path, update: Update | None) -> None:
         """Raise BadRowsError if two rows have the same key."""
-        doubled = f"SELECT key, count(*) FROM {_file(new)} GROUP BY key HAVING count(*) > 1 ORDER BY key LIMIT 1"  # noqa: S608 - a literal
-        if update is not None and (found := self.database.execute(doubled).fetchone()):
-            raise BadRowsError(
-                f"{update.uri} has {found[1]} rows of one key ({', '.join(self.encoder.key)}), so nobody could say "
-                "which one stays. Nothing was sent. Choose a `key` that is unique, such as the identity of the feed."
-            )
+        query = f"SELECT key, count(*) FROM {_file(new)} GROUP BY key HAVING count(*) > 1 ORDER BY key LIMIT 1"  # noqa: S608 - a literal
+        if update is not None and (found := self.database.execute(query).fetchone()):
+            raise doubled(update, self.encoder.key, found[1])
 
     def write(self, file: Path, new: Path, base: Path | None, gone: Path) -> None:
         """Write what is to be sent, in the order of operation and key."""
@@ -154,18 +186,7 @@ class _Tables:
         )
         with parquet.ParquetWriter(file, STAGED, compression="zstd") as writer:
             for batch in _batches(self.database, f"{puts} UNION ALL {deletes} ORDER BY {_ORDER}"):
-                writer.write_batch(self._as_staged(batch))
-
-    def _as_staged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, in which deletes have the columns of their keys only."""
-        operations = batch.column(0).to_pylist()
-        if DELETE not in operations:
-            return batch.cast(STAGED)
-        bodies = [
-            body if op == PUT else self.encoder.key_only(body)
-            for op, body in zip(operations, batch.column(3).to_pylist(), strict=True)
-        ]
-        return pa.RecordBatch.from_arrays([*batch.columns[:3], pa.array(bodies, pa.binary())], schema=STAGED)
+                writer.write_batch(as_staged(batch, self.encoder))
 
     def counted(self, file: Path) -> tuple[int, int, int]:
         """How many rows put and delete, and the bytes of the longest."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal
 
-from feed_assets.delivery.ledger import Begun, Ended
+from feed_assets.delivery.ledger import Begun, Edition, Ended
 from feed_assets.file_feed.names import begun as begun_at
 from feed_assets.file_feed.scanning import latest_of_all
 
@@ -29,6 +29,8 @@ class Standing:
     begun: Begun | None
     ended: Ended | None
     is_wanted: bool = True
+    edition: Edition | None = None
+    """The last edition, as the ledger lists it."""
 
     @property
     def state(self) -> State:
@@ -60,7 +62,7 @@ def standings(deliverer: Deliverer, *, now: datetime) -> Sequence[Standing]:
         begun = deliverer.ledger.began(last) if last else None
         ended = deliverer.ledger.ended(last) if last and last.has_ended else None
         wanted = _is_wanted(deliverer, partition, in_force.get(partition))
-        found.append(Standing(partition, in_force.get(partition), begun, ended, wanted))
+        found.append(Standing(partition, in_force.get(partition), begun, ended, wanted, last))
     return found
 
 

@@ -85,6 +85,11 @@ def make_default(spark: SparkSession) -> None:
     java_class.setActiveSession(java_session(spark))
 
 
+def make_active(spark: SparkSession) -> None:
+    """Make this the session of this thread. There only does Spark look for data sources in Python."""
+    java_machine(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))
+
+
 def forget_shared(spark: SparkSession) -> None:
     """Let the application forget what all its sessions share: cached frames and RDDs, and global views.
 

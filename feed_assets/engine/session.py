@@ -25,7 +25,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession, Window, functions
 
 from feed_assets.engine.buckets import LOCAL_COMMITTERS, concerns_storage
-from feed_assets.engine.java import JavaError
+from feed_assets.engine.java import JavaError, ensure_java
 from feed_assets.engine.jvm import forget_shared, make_default
 from feed_assets.errors import FeedAssetsError
 
@@ -189,6 +189,20 @@ def compile_quickly() -> None:
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = given if QUICKLY in given else f"{QUICKLY} {given}".rstrip()
+
+
+def session_here() -> SparkSession:
+    """The session of this process; without one, it is started on this machine as a project starts its own.
+
+    Raises JavaError.
+    """
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    config = spark_config("local[*]")
+    ensure_java()
+    ensure_driver_memory(config["spark.master"])
+    use_own_python(config["spark.master"])
+    return start_session(config)
 
 
 def start_session(config: Mapping[str, str]) -> SparkSession:

@@ -48,7 +48,8 @@ class SparkTables:
     def write(self, table: DataFrame, folder: str) -> tuple[str, ...]:
         """Write rows as Parquet files below a folder, a key that ends in `/`; returns their keys. A LIST."""
         written = write_files(table, self.board.uri(folder).rstrip("/"))
-        keys = tuple(each.key for each in list_all(self.board, folder) if _kind(each.key) == "parquet")
+        # A session that this project has not set up writes marks and checksums, too: their names begin with . or _.
+        keys = tuple(each.key for each in list_all(self.board, folder) if not _name(each.key).startswith((".", "_")))
         if len(keys) != written.files:
             raise WriteMismatchError(
                 f"{self.board.uri(folder)} has {len(keys)} files, and Spark wrote {written.files}: do the work again."
@@ -64,6 +65,10 @@ class SparkTables:
                 sizes.update((each, found[each]) for each in wanted if each in found)
             sizes.update((each, self.board.read(each, limit=1).entry.size) for each in wanted if each not in sizes)
         return sizes
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _kind(key: str) -> str:

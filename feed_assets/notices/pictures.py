@@ -1,4 +1,4 @@
-"""Plots of reports as PNG: a run's change, and a calendar of late data. Not here: reading data, and the texts."""
+"""Plots as PNG: a run's change, a calendar of late data, the rate of a delivery. Not here: reading data, and texts."""
 
 from __future__ import annotations
 
@@ -53,6 +53,24 @@ def heat_map(days: Sequence[str], sources: Sequence[str], growth: Mapping[tuple[
     axes.set_xticks(range(len(days)), list(days), rotation=60, ha="right", fontsize=8)
     axes.set_title("growth since processed, %", loc="left", fontsize=11)
     figure.colorbar(image, ax=axes)
+    return _png(figure)
+
+
+def rate(series: Sequence[int], seconds: int, *, limit: float) -> bytes:
+    """Rows acknowledged per second in each period of so many seconds, and the limit of the stream as a line."""
+    figure = Figure(figsize=(7, 2.4), layout="constrained")
+    axes = figure.subplots()
+    axes.bar(
+        [(at + 0.5) * seconds for at in range(len(series))],
+        [count / seconds for count in series],
+        width=0.9 * seconds,
+        color=AFTER,
+    )
+    axes.axhline(limit, color=BEFORE, label=f"limit: {limit:,.0f}")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("acknowledged per second")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
     return _png(figure)
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from feed_assets.assets.catalog import in_catalog
 from feed_assets.assets.checked_hours import checked_key
+from feed_assets.assets.delivered import split_deliveries
 from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
@@ -60,6 +61,9 @@ from feed_assets.warehouse.address import warehouse_kind
 from feed_assets.workers.assembly import WORKFLOWS, ProjectWorkflows
 from feed_assets.workers.handing_over import HandingOver
 from feed_assets.workflow.flow import Workflow
+
+if TYPE_CHECKING:
+    from feed_assets.project.deliveries import Deliveries
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
@@ -117,17 +121,20 @@ class Project:
     ) -> dg.Definitions:
         """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
-        `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
-        `notifier`, `mail`, `warehouse`, `catalog`. `workflows` are run by `feed-assets workflow`. `domain` is a tag of
-        every asset. Add anything else with `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily
-        assets read raw data of one kind, if one asset reads two kinds, if a daily asset of raw data has other days than
-        from midnight to midnight UTC, if an audited asset has no checks, if two assets publish to one feed, if a
-        trigger or a workflow cannot work, or if two feeds name the same table of the warehouse; SpecError if a source
-        is polled by no schedule that Dagster takes.
+        `assets` may have some that `delivered` returns, each beside the asset that it delivers. `resources` are added,
+        or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`, `notifier`, `mail`,
+        `warehouse`, `catalog`. `workflows` are run by `feed-assets workflow`. `domain` is a tag of every asset. Add
+        anything else with `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw
+        data of one kind, if one asset reads two kinds, if a daily asset of raw data has other days than from midnight
+        to midnight UTC, if an audited asset has no checks, if two assets publish to one feed, if a trigger or a
+        workflow cannot work, or if two feeds name the same table of the warehouse; SpecError if a source is polled by
+        no schedule that Dagster takes; DestinationError if a destination is wrong, or does not fit the feed that it
+        gets.
         """
         # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
         end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
-        settings, own = self.settings, list(assets)
+        settings = self.settings
+        own, delivered = split_deliveries(assets)
         _require_own_feeds(own)
         _require_audits(own, asset_checks)
         marks = ProjectSlotMarks(
@@ -145,10 +152,22 @@ class Project:
         channels = frozenset({"mail", "notifier"} & given.keys())
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
         tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
+        deliveries = _deliveries(delivered, own, settings) if delivered else None
         made = dg.Definitions(
-            assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
-            asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
-            sensors=[*self._sensors(own, channels, hand_over, found, warehouse=bool(tables))],
+            assets=[
+                *in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain),
+                *tables,
+                *(deliveries.assets if deliveries else ()),
+            ],
+            asset_checks=[
+                *asset_checks,
+                *(each for each in loads if isinstance(each, dg.AssetChecksDefinition)),
+                *(deliveries.checks if deliveries else ()),
+            ],
+            sensors=[
+                *self._sensors(own, channels, hand_over, found, warehouse=bool(tables)),
+                *(deliveries.sensors if deliveries else ()),
+            ],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
             resources={"file_feed": file_feed_io_manager(self.sources, _read_by_flows(own)), **given},
@@ -272,6 +291,18 @@ class Project:
                         )
                     found[kind] = key
         return found
+
+
+def _deliveries(
+    delivered: Sequence[dg.AssetSpec], feeds: Sequence[dg.AssetsDefinition | dg.AssetSpec], settings: Settings
+) -> Deliveries:
+    """The deliveries, which need packages of their own. Raises DagsterInvalidDefinitionError without them."""
+    try:
+        from feed_assets.project.deliveries import Deliveries  # noqa: PLC0415 - loads what only deliveries need
+    except ModuleNotFoundError as error:
+        message = f"`delivered` needs the package {error.name}: pip install 'feed_assets[delivery]'."
+        raise dg.DagsterInvalidDefinitionError(message) from None
+    return Deliveries.of(delivered, feeds, settings)
 
 
 def _require_own_feeds(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> None:

@@ -98,7 +98,7 @@ class DataSettings(Section):
     Default: `datasets`, beside that of the sources; it need not exist.
     """
     deliveries_directory: Path | None = Field(None, validation_alias="FEED_ASSETS_DELIVERIES")
-    """The directory of the YAML of [destinations](delivery.md).
+    """The directory of the YAML of [destinations](deliveries.md).
 
     Default: `deliveries`, beside that of the sources; it need not exist.
     """

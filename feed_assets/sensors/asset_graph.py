@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -22,6 +22,7 @@ from feed_assets.feed_events.declarations import (
     OPTIONAL,
     declared_feed,
     is_required,
+    plain,
     raw_source,
     shares_time,
 )
@@ -87,6 +88,21 @@ class AssetFeedGraph:
         with dg.partition_loading_context() as context:
             moment = context.effective_dt
         return cls(feeds, {location: key for key, location in locations.items()}, locations, graph, moment)
+
+    def below(self, label: str) -> AssetFeedGraph:
+        """The assets whose metadata `label` names a feed of this graph, as feeds of their own.
+
+        Each is at the path of its asset, so that requests for it are recorded like those for feeds.
+        """
+        nodes, keys = {}, {}
+        for key in self.graph.toposorted_asset_keys:
+            if (location := plain(self.graph.get(key).metadata.get(label))) in self.feeds:
+                name, node = key.to_user_string(), self.feeds[location]
+                declaration = replace(node.declaration, location=name)
+                nodes[name] = replace(node, name=name, declaration=declaration, upstream=(location,))
+                keys[name] = key
+        locations = {key: name for name, key in keys.items()}
+        return replace(self, feeds=nodes, keys=keys, locations=locations, bounds={})
 
     def optional_inputs(self, feed: str) -> frozenset[str]:
         """The feeds that this one reads if they are there: inputs that are declared as optional."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.assets.warehouse import NOTHING, loaded_metadata
-from feed_assets.feed_events.declarations import LOADS, plain
+from feed_assets.feed_events.declarations import LOADS
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.errors import FeedError
@@ -64,7 +63,7 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any]) -> 
         warehouse: WarehouseResource,
     ) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
-        tables = _tables(feeds)
+        tables = feeds.below(LOADS)
         cursor, events_so_far = load_cursor(context.cursor), _events(context.instance, feeds, tables)
         if cursor.get("alike") == events_so_far:
             return dg.SensorResult(skip_reason="Each table has what Dagster shows of its feed.", cursor=context.cursor)
@@ -86,18 +85,6 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any]) -> 
         return dg.SensorResult(run_requests=runs, asset_events=events, skip_reason=reason, cursor=json.dumps(after))
 
     return sensor
-
-
-def _tables(feeds: AssetFeedGraph) -> AssetFeedGraph:
-    """The tables as feeds of their own, each at the path of its asset, so that requests for them are recorded alike."""
-    nodes, keys = {}, {}
-    for key in feeds.graph.toposorted_asset_keys:
-        if (location := plain(feeds.graph.get(key).metadata.get(LOADS))) in feeds.feeds:
-            name, node = key.to_user_string(), feeds.feeds[location]
-            declaration = replace(node.declaration, location=name)
-            nodes[name] = replace(node, name=name, declaration=declaration, upstream=(location,))
-            keys[name] = key
-    return replace(feeds, feeds=nodes, keys=keys, locations={key: name for name, key in keys.items()}, bounds={})
 
 
 def _events(instance: dg.DagsterInstance, feeds: AssetFeedGraph, tables: AssetFeedGraph) -> str:

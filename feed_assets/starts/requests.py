@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
-from feed_assets.starts.attempt import Answer, Attempt, State
+from feed_assets.starts.attempt import MOST_TRIES, Answer, Attempt, State
 from feed_assets.starts.attempts import Attempts, Requesting, Standing, Wanted
 from feed_assets.starts.graph import FeedGraph
 from feed_assets.state.store import Store, Transaction
@@ -34,7 +34,8 @@ MAX_REQUESTS = 20
 class Need:
     """A partition to compute: `due` maps each feed to the state of its input; `downstream` feeds join the run.
 
-    `report` is what a report on the run begins with, as JSON; None if nobody gets a report.
+    `report` is what a report on the run begins with, as JSON; None if nobody gets a report. The same inputs are tried
+    `most` times.
     """
 
     partition: str
@@ -42,6 +43,7 @@ class Need:
     reason: str
     downstream: tuple[str, ...] = ()
     report: Mapping[str, Any] | None = None
+    most: int = MOST_TRIES
 
     @property
     def feeds(self) -> tuple[str, ...]:
@@ -183,7 +185,7 @@ class Requests:
         """Record the feeds that no other tick has requested since; if some are left out, downstream feeds wait."""
 
         def request(feed: str, state: str) -> bool:
-            made = requesting.request(Wanted(feed, need.partition, state, need.reason))
+            made = requesting.request(Wanted(feed, need.partition, state, need.reason, need.most))
             if isinstance(made, Attempt):
                 recorded[feed] = made
             return isinstance(made, Attempt)

@@ -157,6 +157,7 @@ class WatchedWorkflows:
                 each.gathering,
                 each.oldest,
                 each.is_full,
+                each.is_spent,
                 [order for order in orders if order.target in (each.name, "all")],
             )
             for each in stats.groups
@@ -180,7 +181,10 @@ class WatchedWorkflows:
             if each in configurations and stage.digest != _payload(configurations[each]).get("digest")
         ]
         if changed:
-            found.append(f"{', '.join(changed)}: the configuration in force is not that of this project. {apply}")
+            found.append(
+                f"{', '.join(changed)}: the configuration in force is not that of this project. {apply} If the one in "
+                "force is newer, start this service again."
+            )
         return found
 
 

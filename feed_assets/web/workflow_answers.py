@@ -51,7 +51,8 @@ class StandingOrder(msgspec.Struct, frozen=True):
 class GroupSays(msgspec.Struct, frozen=True):
     """A group: its tasks, the orders about it, and since when its oldest waiting task could have started.
 
-    `gathering` of those that wait do so for the rest of their bundle.
+    `gathering` of those that wait do so for the rest of their bundle. `is_spent`: only retries wait, and those of the
+    last minutes are used up.
     """
 
     name: str
@@ -61,6 +62,7 @@ class GroupSays(msgspec.Struct, frozen=True):
     gathering: int
     oldest: float | None
     is_full: bool
+    is_spent: bool
     orders: list[StandingOrder]
 
 

@@ -5,7 +5,7 @@ Here: the calls, replies and refusals, as they travel. Not here: what a call cha
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,10 @@ Code = Literal[
     "ConfigurationChanged", "Interdicted", "Conflict", "NotFound", "Invalid",
 ]  # fmt: skip
 Order = Literal["pause", "resume", "interdict", "lift", "retry", "drop"]
+
+
+OTHER_CODE: Final = "its configuration is another one than this worker's"
+"""Why a worker gets no task of a type of which it has other code than the configuration in force."""
 
 
 class Refused(FeedAssetsError):  # noqa: N818 - the word of the calls

@@ -17,6 +17,7 @@ from feed_assets.workflow.calls import Refused
 from feed_assets.workflow.queues import Queues
 from feed_assets.workflow.state import Name, State
 from feed_assets.workflow.tasks import (
+    MOST_REASON,
     MOST_TASKS,
     Bundle,
     Fault,
@@ -27,7 +28,6 @@ from feed_assets.workflow.tasks import (
     fault_of,
 )
 
-_MOST_REASON: Final = 500
 _MOST_REASONS: Final = 20
 
 
@@ -108,7 +108,7 @@ class Change:
 
     def fail(self, task: Task, reason: str, after: float, *, attempts: int, checkpoint: str) -> None:
         """Count a failed attempt, and let the task wait; if it had `attempts`, it is dead."""
-        reasons = (*task.reasons, reason[:_MOST_REASON] or "no reason was given")[-min(attempts, _MOST_REASONS) :]
+        reasons = (*task.reasons, reason[:MOST_REASON] or "no reason was given")[-min(attempts, _MOST_REASONS) :]
         dead = task.attempt + 1 >= attempts
         self.give_back(
             task, 0.0 if dead else after, attempt=task.attempt + 1, dead=dead, reasons=reasons, checkpoint=checkpoint

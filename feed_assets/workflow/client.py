@@ -117,6 +117,8 @@ class Client:
     def _get(self, url: str, path: str, parameters: dict[str, Any]) -> Any:
         answered = self._pool.request("GET", f"{url}/v1/{path}", fields=parameters, headers=self._headers())
         found = msgspec.json.decode(answered.data)
+        if answered.status in (401, 403):
+            raise _unauthorized(answered)
         if answered.status >= 400:  # noqa: PLR2004 - an error of HTTP
             raise Refused("Invalid", str(found.get("detail", answered.status)))
         if found.get("token") != self.token:
@@ -126,7 +128,7 @@ class Client:
     def _until_answered(self, once: Callable[[str], Any]) -> Any:
         """What `once` returns from the master, wherever it is. Raises UnreachableError after `patience`."""
         end = time.monotonic() + self.patience
-        said = "no master has an address yet; start one with `feed-assets workflow serve`"
+        said = "none has an address yet"
         for tries in itertools.count():
             pause = random.uniform(0.0, min(2.0, 0.05 * 2**tries))  # noqa: S311 - jitter
             try:
@@ -141,7 +143,10 @@ class Client:
                     raise
                 said, self._url = str(error), None
             if time.monotonic() + pause > end:
-                raise UnreachableError(f"No master answered for {self.patience:g} s. The last that was heard: {said}.")
+                raise UnreachableError(
+                    f"No master answered for {self.patience:g} s: {said}. If none runs, start one with "
+                    f"`feed-assets workflow serve`."
+                )
             time.sleep(pause)
         raise AssertionError("the loop has no end")
 
@@ -166,9 +171,7 @@ class _OtherError(Exception):
 
 def _decoded(answered: urllib3.BaseHTTPResponse) -> Reply:
     if answered.status in (401, 403):
-        with contextlib.suppress(msgspec.DecodeError):
-            raise Refused("Unauthorized", str(msgspec.json.decode(answered.data)["detail"]))
-        raise Refused("Unauthorized", "Send a token that is valid.")
+        raise _unauthorized(answered)
     try:
         return _decode(answered.data)
     except msgspec.DecodeError:
@@ -177,3 +180,15 @@ def _decoded(answered: urllib3.BaseHTTPResponse) -> Reply:
         with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
             raise Refused(_WRONG[answered.status], str(msgspec.json.decode(answered.data)["detail"])) from None
         raise
+
+
+def _unauthorized(answered: urllib3.BaseHTTPResponse) -> Refused:
+    """What a master says of a token: none or a wrong one, or one that does not suffice."""
+    said = (
+        "The master asks for a valid token: set FEED_ASSETS_WORKFLOW_TOKEN to one that `feed-assets serve tokens add` "
+        "has printed."
+    )
+    if answered.status == 403:  # noqa: PLR2004 - the token is known
+        with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
+            said = str(msgspec.json.decode(answered.data)["detail"])
+    return Refused("Unauthorized", said)

@@ -25,7 +25,19 @@ from feed_assets.workflow.calls import TaskView
 from feed_assets.workflow.errors import StageError
 from feed_assets.workflow.places import check_name
 from feed_assets.workflow.scratch import scratch_of
-from feed_assets.workflow.tasks import MOST_DELAY, PRIORITIES, NewBundle, NewTask, encoded_payload
+from feed_assets.workflow.tasks import (
+    ALL,
+    MOST_DELAY,
+    MOST_TASKS,
+    OWN_GROUPS,
+    PRIORITIES,
+    NewBundle,
+    NewTask,
+    PayloadError,
+    encoded_payload,
+    name_problem,
+    problem_of,
+)
 
 if TYPE_CHECKING:
     from feed_assets.workflow.trial import Ran
@@ -78,6 +90,8 @@ PUBLISH: Final = "publish"
 """The stage that every workflow has whose stages publish."""
 COMPUTE: Final = "compute"
 """The stage that every workflow has that computes assets."""
+_OWN_NAMES: Final = frozenset({PUBLISH, COMPUTE, ALL, *OWN_GROUPS})
+"""No stage of a project has one of these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +219,28 @@ class Workflow:
     ) -> Callable[[Callable[[Work], Any]], Stage]:
         def declared(function: Callable[[Work], Any]) -> Stage:
             name = getattr(function, "__name__", "")
+            self._check_name(name)
+            try:
+                used = msgspec.json.decode(encoded_payload(dict(parameters or {})))
+            except PayloadError as error:
+                raise StageError(f"Parameters of the stage {name} of {self.name}: {error}.") from error
             if asset is not None and PUBLISH not in self.stages:
                 self.stages[PUBLISH] = Stage(PUBLISH, _publish, "1")
-            if name in self.stages:
-                raise StageError(f"The workflow {self.name} has two stages called {name}: rename one of them.")
-            made = Stage(
-                name, function, version, MappingProxyType(dict(parameters or {})), seconds, attempts, most, asset
-            )
+            made = Stage(name, function, version, MappingProxyType(used), seconds, attempts, most, asset)
             self.stages[name] = made
             return made
 
         return declared
+
+    def _check_name(self, name: str) -> None:
+        if name in _OWN_NAMES:
+            raise StageError(
+                f"The workflow {self.name} has a stage called {name}, which is a name of its own: rename the function."
+            )
+        if problem := name_problem(name):
+            raise StageError(f"The workflow {self.name} has a stage called {name[:50]!r}: {problem}.")
+        if name in self.stages:
+            raise StageError(f"The workflow {self.name} has two stages called {name}: rename one of them.")
 
 
 @dataclass(slots=True)
@@ -314,16 +339,24 @@ class Work:
             )
         if priority not in PRIORITIES or not 0 <= delay <= MOST_DELAY:
             raise StageError(f"A priority is 0 to {PRIORITIES[-1]}, a delay 0 to {MOST_DELAY:g} seconds.")
+        if isinstance(files, str):
+            raise StageError(f"`files` are several keys, and {files!r} is one text: put it into a list.")
         keys = list(files)
         if table is not None:
             self._written += 1
             keys += self._tables().write(table, f"{self._own_folder()}{self._written}/")
-        for each in keys:
-            check_key(each)
-        wanted = None if bundle is None else NewBundle(str(bundle[0]), bundle[1])
-        self.made.append(
+        wanted = None if bundle is None else _bundle(bundle)
+        self._make(
             NewTask(stage.name, payload, key=key, bundle=wanted, files=tuple(keys), priority=priority, delay=delay)
         )
+
+    def _make(self, task: NewTask) -> None:
+        """Make a task. Raises StageError here, where the stage makes it, for what the master would refuse."""
+        if problem := problem_of(task):
+            raise StageError(f"A task for {task.type} cannot be made: {problem}.")
+        if len(self.made) >= MOST_TASKS:
+            raise StageError(f"The stage {self.stage.name} makes more than {MOST_TASKS:,} tasks: let others make some.")
+        self.made.append(task)
 
     def publish(self, table: Any, partition: str | None = None) -> None:
         """Let rows become an update of the stage's feed, of a partition: by default the `day` of the payload.
@@ -341,7 +374,7 @@ class Work:
         payload = {
             "stage": self.stage.name, "partition": partition, "update": update, "maker": maker, "of": self.payload,
         }  # fmt: skip
-        self.made.append(NewTask(PUBLISH, payload, files=tuple(self.files)))
+        self._make(NewTask(PUBLISH, payload, files=tuple(self.files)))
 
     def _own_folder(self) -> str:
         if not self._folder:
@@ -353,6 +386,12 @@ class Work:
         if self.tables is None:
             raise StageError("This worker reads no tables: start it with Spark, or use `work.write` and files.")
         return self.tables
+
+
+def _bundle(given: Any) -> NewBundle:
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[1], int):  # noqa: PLR2004 - a pair
+        return NewBundle(str(given[0]), given[1])
+    raise StageError(f"A bundle is a name and a number of tasks, such as (work.origin, 3), and not {given!r}.")
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from feed_assets.workflow.calls import (
+    OTHER_CODE,
     Answer,
     AnyCall,
     Call,
@@ -157,6 +158,10 @@ class Machine:
         """Whether a group has as many waiting tasks as it may. Those that wait for others of their bundle are free."""
         waiting = self.state.count(group, "waiting") - self.state.gathering[group]
         return waiting >= self._settings(group).most
+
+    def spent_groups(self) -> set[str]:
+        """The groups whose tasks wait because the retries of the last minutes are used up."""
+        return self.queues.spent(self._now)
 
     def is_ordered(self, what: str, group: str) -> bool:
         """Whether a person has paused or interdicted a group, or all."""
@@ -345,7 +350,7 @@ class Machine:
         if kind not in self.state.configurations:
             return "it has no configuration"
         if kind in digests and digests[kind] != self._settings(kind).digest:
-            return "its configuration is another one than this worker's"
+            return OTHER_CODE
         return None
 
     def _why_nothing(self, kind: str) -> str:

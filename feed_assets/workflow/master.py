@@ -33,6 +33,10 @@ Found = TypeVar("Found")
 _log = logging.getLogger(__name__)
 
 
+class HungUpError(Exception):
+    """The client of a lease that waits for a task does not wait any more."""
+
+
 class Journal(Protocol):
     """Where the mutations of one reign are written (`reigns`)."""
 
@@ -146,10 +150,10 @@ class Master:
             if self._pending:
                 await self._durable()
 
-    async def call(self, call: AnyCall) -> Reply:
-        """The reply to a call, once it is durable."""
+    async def call(self, call: AnyCall, gone: asyncio.Future[None] | None = None) -> Reply:
+        """The reply to a call, once it is durable. Raises HungUpError if its client is `gone` before it gets a task."""
         if isinstance(call, Lease) and call.wait > 0:
-            await self._until_ready(call)
+            await self._until_ready(call, gone or asyncio.get_running_loop().create_future())
         return (await self.calls([call]))[0]
 
     async def calls(self, calls: Sequence[AnyCall]) -> list[Reply]:
@@ -185,8 +189,11 @@ class Master:
         self._pending.clear()
         await self._commit.settled(written)
 
-    async def _until_ready(self, call: Lease) -> None:
-        """Return when a task may be there for a call, or its time is over. One call wakes for each task."""
+    async def _until_ready(self, call: Lease, gone: asyncio.Future[None]) -> None:
+        """Return when a task may be there for a call, or its time is over. One call wakes for each task.
+
+        Raises HungUpError if the client is gone first.
+        """
         end = time.monotonic() + min(call.wait, MOST_WAIT)
         while (left := end - time.monotonic()) > 0 and not self.is_ending():
             if self.machine.has_answer(call) or self.machine.can_lease(call):
@@ -195,13 +202,14 @@ class Master:
             for each in call.types:
                 self._waiting.setdefault(each, {})[future] = None
             try:
-                await asyncio.wait_for(future, left)
-            except TimeoutError:
-                return
+                await asyncio.wait({future, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for each in call.types:
                     if waiting := self._waiting.get(each):
                         waiting.pop(future, None)
+            if gone.done():
+                self._wake()  # another call, if this one was woken
+                raise HungUpError
 
     def _wake(self) -> None:
         """Wake one waiting call of each type that has a task. It wakes the next one when it has leased."""

@@ -200,6 +200,17 @@ class Queues:
             for line, queue in self._lines.get(kind, {}).items()
         )
 
+    def spent(self, now: float) -> set[str]:
+        """The groups of which only retries are there to lease, and of these no more for now."""
+        found: dict[str, bool] = {}
+        for kind, lines in self._lines.items():
+            budget = self._budgets.get(kind)
+            is_spent = budget is not None and budget.left(now) <= 0
+            for line, queue in lines.items():
+                if self._has_head(queue):
+                    found[line.group] = found.get(line.group, True) and line.is_retry and is_spent
+        return {group for group, is_spent in found.items() if is_spent}
+
     def groups(self, kind: str) -> set[str]:
         """The groups that have tasks of a type which could be leased."""
         return {line.group for line, queue in self._lines.get(kind, {}).items() if self._has_head(queue)}

@@ -69,7 +69,7 @@ def run_master(
     master = Master(state, place.token, reign.epoch, journal, wall=time.time, ended=_end)
     api = WorkflowApi(place.name, master, Access(tokens, now), figures)
     making = SnapshotProcess(place, reign.epoch, state)
-    app = application(api.service(making.follow, lambda: _sweep_now_and_then(place)))
+    app = application(api.service(making.follow, tokens.follow, lambda: _sweep_now_and_then(place)))
     sys.setswitchinterval(SWITCH_SECONDS)
     with reign.heart, Server(app, listening, ConnectionLimits(), tls=tls) as server:
         master.start()

@@ -6,10 +6,11 @@ durable (`master`), and the figures (`figures`).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -38,10 +39,10 @@ from feed_assets.workflow.calls import (
     TaskView,
 )
 from feed_assets.workflow.figures import Figures
-from feed_assets.workflow.master import Master
+from feed_assets.workflow.master import HungUpError, Master
 from feed_assets.workflow.replies import view
 from feed_assets.workflow.roles import CONTROL, READ, WORK, require
-from feed_assets.workflow.tasks import CONFIGURATION, OWN_GROUPS, Status, Task
+from feed_assets.workflow.tasks import CONFIGURATION, OWN_GROUPS, Status, Task, name_problem
 from feed_assets.workflow.workers_seen import WorkersSeen
 
 MOST_BODY: Final = 4 * 1024 * 1024
@@ -69,6 +70,8 @@ class GroupView(msgspec.Struct, frozen=True):
     is_paused: bool
     is_interdicted: bool
     is_full: bool
+    is_spent: bool = False
+    """Whether its tasks wait because the retries of the last minutes are used up."""
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -132,7 +135,7 @@ class WorkflowApi:
             with self._held.of_a_request() as hold:
                 body = await _body(request, hold)
                 call = _decoded(decode, body)
-                reply = await self.master.call(call)
+                reply = await (self._leased(request, call) if kind is Lease else self.master.call(call))
             answer = reply.answer
             self._note(call, reply)
             headers = {"Retry-After": str(max(1, round(answer.retry_after)))} if answer.retry_after else None
@@ -140,6 +143,16 @@ class WorkflowApi:
 
         endpoint.__name__, endpoint.__doc__ = str(kind.__struct_config__.tag), kind.__doc__
         return endpoint
+
+    async def _leased(self, request: Request, call: Lease) -> Reply:
+        """The reply to a lease, unless its client hangs up while it waits: a task would wait for a dead worker."""
+        gone = asyncio.ensure_future(_hung_up(request))
+        try:
+            return await self.master.call(call, gone)
+        except HungUpError:
+            raise HTTPException(400, "The request was cut off.") from None
+        finally:
+            gone.cancel()
 
     def _calls(self) -> Endpoint:
         async def calls(request: Request) -> Response:
@@ -187,7 +200,7 @@ class WorkflowApi:
 
     def _stats(self) -> Stats:
         machine, state = self.master.machine, self.master.state
-        oldest = machine.queues.oldest()
+        oldest, spent = machine.queues.oldest(), machine.spent_groups()
         groups = [
             GroupView(
                 name,
@@ -199,13 +212,14 @@ class WorkflowApi:
                 machine.is_ordered("pause", name),
                 machine.is_ordered("interdict", name),
                 machine.is_full(name),
+                name in spent,
             )
             for name in sorted({*state.counts, *state.configurations})
         ]
         return Stats(**self._here(), sessions=len(state.sessions), groups=groups, feeds=sorted(state.edges))
 
     def _listed(self, request: Request) -> Listed:
-        group, status = request.query_params.get("group"), request.query_params.get("status")
+        group, status = _group(request), _status(request)
         after = _number(request, "after", 0)
         most = min(_number(request, "limit", MOST_LISTED) or MOST_LISTED, MOST_LISTED)
         found = [each for each in self._found(group, status, after, most + 1) if each.id > after]
@@ -221,7 +235,7 @@ class WorkflowApi:
         counts: list[Counter[Status]] = [each for name, each in state.counts.items() if not group or name == group]
         there = sum(count for each in counts for name, count in each.items() if not status or name == status)
         # Tasks are in the order of their ids. A lease and its renewals give new ones: leased tasks are among the last.
-        ids = reversed(state.tasks) if status == "leased" else iter(state.tasks)
+        ids = reversed(state.tasks) if status == "leased" else iter(state.dead if status == "dead" else state.tasks)
         found: list[Task] = []
         seen = 0
         while seen < there and (status == "leased" or len(found) < most):
@@ -250,6 +264,12 @@ class WorkflowApi:
         require(self.access.caller(request), verb, self.name)
 
 
+async def _hung_up(request: Request) -> None:
+    """Return when the client of a request, whose body was read, has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _body(request: Request, hold: Any) -> bytes:
     try:
         return await read_body(request, _LIMITS, hold, is_packed=request.headers.get("content-encoding") == "gzip")
@@ -262,6 +282,20 @@ def _decoded(decode: Any, body: bytes) -> Any:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HTTPException(400, f"This is no call: {error}. /docs says what it has.") from None
+
+
+def _group(request: Request) -> str | None:
+    group = request.query_params.get("group")
+    if group and (problem := name_problem(group)):
+        raise HTTPException(400, f"group is {group[:50]!r}: {problem}.")
+    return group
+
+
+def _status(request: Request) -> str | None:
+    status = request.query_params.get("status")
+    if status and status not in get_args(Status):
+        raise HTTPException(400, f"status is {status[:50]!r}: it is {', '.join(get_args(Status))}.")
+    return status
 
 
 def _number(request: Request, name: str, default: int) -> int:

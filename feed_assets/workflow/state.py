@@ -123,6 +123,8 @@ class State:
         """The bundles that were consumed, with their origins: no other has the name until nothing of these is left."""
         self.counts: dict[str, Counter[Status]] = {}
         """How many tasks each group has; none of its own groups."""
+        self.dead: dict[int, None] = {}
+        """The ids of the dead tasks, in their order."""
         self.edges: set[tuple[str, str]] = set()
         """From which groups tasks of which groups were made."""
         self._closed_of: dict[int, set[Name]] = {}
@@ -259,6 +261,11 @@ class State:
             del counts[status]
             if not counts:
                 del self.counts[task.group]
+        if status == "dead":
+            if step > 0:
+                self.dead[task.id] = None
+            else:
+                del self.dead[task.id]
         if task.origin != task.unit:
             self._descendants[task.origin] += step
             if not self._descendants[task.origin]:

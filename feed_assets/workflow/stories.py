@@ -54,8 +54,8 @@ class Checked:
     def sentence(self) -> str:
         """What was found."""
         return (
-            f"The journal is whole up to position {self.position:,}, with {counted(self.tasks, 'task')}. "
-            f"{counted(self.snapshots, 'snapshot')} compared. Its digest is {self.digest}."
+            f"The journal is whole up to position {self.position:,}, with {counted(self.tasks, 'task')}, which include "
+            f"configurations and orders. {counted(self.snapshots, 'snapshot')} compared. Its digest is {self.digest}."
         )
 
 
@@ -126,13 +126,24 @@ def _oldest(place: Place) -> tuple[_Reader, Cursor]:
 def _change(before: Task | None, now: Task | None, made: list[Task], mutation: Mutation) -> str:
     """What happened to a unit, in a few words."""
     if now is None:
-        if not mutation.session:
-            return "absorbed by another task with its key"
-        return f"committed, made units {', '.join(str(each.unit) for each in made)}" if made else "committed or dropped"
+        return _end(before, made, mutation)
     if before is None:
         return f"made for {now.group}"
+    if now.empty and not before.empty:
+        return "dropped, its bundle gets it as an empty one"
     if now.holder:
         return "lease renewed" if before.holder == now.holder else f"leased for {now.seconds:g} s"
     if now.attempt > before.attempt:
         return f"{'dead' if now.dead else 'failed'}, attempt {now.attempt}: {now.reasons[-1]}"
     return "given back" if before.holder else "waits again"
+
+
+def _end(before: Task | None, made: list[Task], mutation: Mutation) -> str:
+    """How a unit has ended. Only a leased task is committed."""
+    if not mutation.session:
+        return "absorbed by another task with its key"
+    if before is not None and not before.holder:
+        return "dropped"
+    if made:
+        return f"committed, made units {', '.join(str(each.unit) for each in made)}"
+    return "committed, or absorbed by another task with its key" if before is not None and before.key else "committed"

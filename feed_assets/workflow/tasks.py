@@ -32,6 +32,8 @@ MOST_TASKS: Final = 1_000
 """The most tasks of a mutation, and of a bundle."""
 MOST_NAME: Final = 200
 MOST_CHECKPOINT: Final = 1024
+MOST_REASON: Final = 500
+"""How many characters of the reason for a failure are kept."""
 MOST_DELAY: Final = 600.0
 PRIORITIES: Final = range(10)
 ADVANTAGE: Final = 600.0
@@ -160,6 +162,15 @@ def encoded_payload(payload: Any) -> bytes:
 def fault_of(task: NewTask, payload: bytes) -> Fault | None:
     """Why a client's task cannot be one; None if it can. `payload` is its payload as JSON."""
     return next(_faults(task, payload), None)
+
+
+def problem_of(task: NewTask) -> str:
+    """Why a client's task cannot be one, for a client that asks before it sends the task; "" if it can."""
+    try:
+        fault = fault_of(task, encoded_payload(task.payload))
+    except PayloadError as error:
+        return str(error)
+    return fault.message if fault else ""
 
 
 def name_problem(name: str) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, NoReturn
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.port import Blackboard
@@ -32,13 +32,31 @@ class Ran:
     """What a workflow did: each task that was worked on (its stage, its unit, what became of it), and what is left.
 
     `left` are tasks that no stage could do, such as those of an incomplete bundle; `failed` those that failed, with
-    their `reasons`. `made` has the results of stages that publish, by partition.
+    their `reasons`. `made` has the results of stages that publish, by partition; asked for another one, it raises
+    StageError with the reasons of the tasks that failed.
     """
 
     done: list[tuple[str, int, str]] = field(default_factory=list)
     left: list[TaskView] = field(default_factory=list)
     failed: list[TaskView] = field(default_factory=list)
-    made: dict[str, Any] = field(default_factory=dict)
+    made: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.made = _Made(self)
+
+
+class _Made(dict[str, Any]):
+    """The results of a run, which says why one is not there."""
+
+    def __init__(self, ran: Ran) -> None:
+        super().__init__()
+        self._ran = ran
+
+    def __missing__(self, partition: str) -> NoReturn:
+        why = [f"{each.group} of unit {each.unit} failed: {each.reasons[-1]}" for each in self._ran.failed]
+        why += [f"{each.group} of unit {each.unit} was not done." for each in self._ran.left]
+        there = f"The run made {', '.join(sorted(self)) or 'no partition'}."
+        raise StageError(" ".join([f"The run made nothing for {partition!r}.", *(why or [there])]))
 
 
 @dataclass(slots=True)
@@ -117,8 +135,7 @@ def run_here(
 
 
 def _of_spark(board: Blackboard) -> Tables:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - large, and not each workflow has tables
-
+    from feed_assets.engine.session import session_here  # noqa: PLC0415 - large, and not each workflow has tables
     from feed_assets.engine.task_tables import SparkTables  # noqa: PLC0415 - as above
 
-    return SparkTables(board, SparkSession.builder.getOrCreate)
+    return SparkTables(board, session_here)

@@ -7,28 +7,35 @@ stage does (`flow`), and sending calls (`client`).
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.workflow.calls import Commit, Fail, Lease, Refused, Release, Renew, Reply, TaskView
+from feed_assets.workflow.calls import OTHER_CODE, Commit, Fail, Lease, Refused, Release, Renew, Reply, TaskView
 from feed_assets.workflow.errors import StageError, UnreachableError
 from feed_assets.workflow.flow import Computer, Publisher, Stage, Tables, Work, Workflow
+from feed_assets.workflow.tasks import MOST_REASON
 
 RENEWALS: Final = 3
 """How often a lease is renewed in its length."""
 WAIT_SECONDS: Final = 20.0
+"""How long a worker waits for a task with one call."""
+_LOOK_SECONDS: Final = 0.2
+"""How often a waiting worker looks whether it is over."""
 _MOST_AGAIN: Final = 10
 """How often a task is done again under one lease because its configuration changed."""
 
 AGAIN: Final = "again"
 LOST: Final = "lost"
+RELEASED: Final = "released"
 _LOST: Final = ("LeaseLost", "SessionLost")
 
 _log = logging.getLogger(__name__)
@@ -131,10 +138,12 @@ class Worker:
         count = 0
         while not is_over():
             try:
-                if self.once(0.0 if until_idle else WAIT_SECONDS):
-                    count += 1
-                elif until_idle:
-                    break
+                if until_idle:
+                    if not self.once():
+                        break
+                elif (reply := _unless(is_over, lambda: self._lease(WAIT_SECONDS))) is None or not self._do(reply):
+                    continue
+                count += 1
             except UnreachableError as error:
                 if until_idle:
                     raise
@@ -143,24 +152,30 @@ class Worker:
 
     def once(self, wait: float = 0.0) -> bool:
         """Lease a task, or a bundle, and do it; False if there was none."""
-        by_name = {each.name: each for each in self.stages}
+        return self._do(self._lease(wait))
+
+    def _lease(self, wait: float) -> Reply:
+        """The reply to a call for a task of these stages."""
         try:
-            reply = self.caller.call(
+            return self.caller.call(
                 Lease,
                 wait=wait,
-                types=tuple(by_name),
+                types=tuple(each.name for each in self.stages),
                 seconds=max(each.seconds for each in self.stages),
                 digests={each.name: each.digest for each in self.stages},
             )
         except Refused as error:
             if error.code != "SessionLost":
                 raise
-            return self.once(wait)  # it slept for an hour, and has leased nothing: the next call begins a session
-        self.reason = reply.answer.reason
+            return self._lease(wait)  # it slept for an hour, and has leased nothing: the next call begins a session
+
+    def _do(self, reply: Reply) -> bool:
+        """Do what was leased; False if nothing was."""
+        self._note(reply.answer.reason)
         if not reply.tasks:
             return False
-        stage = by_name[reply.tasks[0].type]
-        seconds = reply.tasks[0].seconds
+        stage = next(each for each in self.stages if each.name == reply.tasks[0].type)
+        seconds = min(reply.tasks[0].seconds, stage.seconds)
         held = _Held(self.caller, seconds, list(reply.tasks), {}, {}, "")
         held.configure(reply)
         unit = reply.tasks[0].unit
@@ -173,6 +188,16 @@ class Worker:
             outcome = LOST
         self.done(stage, unit, outcome)
         return True
+
+    def _note(self, reason: str) -> None:
+        """Remember why there is nothing to do, and say once if it is the code of this worker."""
+        if OTHER_CODE in reason and reason != self.reason:
+            _log.warning(
+                "This worker waits: %s. Start it again with the project's present code, or bring its own configuration "
+                "into force with `feed-assets workflow apply`.",
+                reason,
+            )
+        self.reason = reason
 
     def _work(self, stage: Stage, held: _Held) -> str:
         """Do the work, and commit it, again if the configuration changed; returns what became of it."""
@@ -190,7 +215,7 @@ class Worker:
         if held.digest != stage.digest:
             with held.lock:
                 self.caller.call(Release, ids=held.ids, reason="this worker has other code", after=1.0)
-            return "released"
+            return RELEASED
         # A renewal may bring another configuration while the stage works: the commit names the one that was used.
         with held.lock:
             tasks, parameters, configurations = tuple(held.tasks), held.parameters, dict(held.configurations)
@@ -201,7 +226,7 @@ class Worker:
             result = stage.function(work)
             if stage.publishes is not None and result is not None:
                 work.publish(result)
-        except Exception as error:  # noqa: BLE001 - whatever a stage raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stage raises, this worker goes on
             return self._failed(held, stage, error)
         try:
             with held.lock:
@@ -209,18 +234,53 @@ class Worker:
         except Refused as error:
             if error.code == "ConfigurationChanged":
                 return AGAIN
+            if error.code == "Interdicted":  # which is no fault of the task
+                with held.lock:
+                    self.caller.call(Release, ids=held.ids, reason=str(error))
+                return RELEASED
             if error.code in _LOST:
                 raise
             return self._failed(held, stage, error)
         return "done"
 
-    def _failed(self, held: _Held, stage: Stage, error: Exception) -> str:
+    def _failed(self, held: _Held, stage: Stage, error: BaseException) -> str:
         """Give the tasks back, and say why."""
-        where = traceback.extract_tb(error.__traceback__)
-        place = f" ({where[-1].filename.rpartition('/')[2]}:{where[-1].lineno})" if where else ""
-        reason = f"{type(error).__name__}: {error}{place}"
+        reason = _reason(error, stage)
         _log.warning("%s of unit %s failed: %s", stage.name, held.tasks[0].unit, reason)
         _log.debug("It failed here", exc_info=error)
         with held.lock:
             self.caller.call(Fail, ids=held.ids, reason=reason)
         return "failed"
+
+
+def _unless(is_over: Callable[[], bool], ask: Callable[[], Reply]) -> Reply | None:
+    """What `ask` returns or raises; None if it is over before: then nobody waits for the answer."""
+    answers: queue.SimpleQueue[Reply | Exception] = queue.SimpleQueue()
+
+    def put() -> None:
+        try:
+            answers.put(ask())
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            answers.put(error)
+
+    threading.Thread(target=put, name="lease", daemon=True).start()
+    while True:
+        try:
+            found = answers.get(timeout=_LOOK_SECONDS)
+        except queue.Empty:
+            if is_over():
+                return None
+            continue
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _reason(error: BaseException, stage: Stage) -> str:
+    """Why a stage failed, in characters that can be sent, and the last line of its own code on the way there."""
+    where = traceback.extract_tb(error.__traceback__)
+    folder = Path(getattr(getattr(stage.function, "__code__", None), "co_filename", "")).parent
+    own = [each for each in where if folder in Path(each.filename).parents] or where
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    what = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+    return f"{what[: MOST_REASON - len(place)]}{place}"

@@ -99,7 +99,9 @@ def test_a_project_brings_commands_of_its_own(tmp_path: Path, monkeypatch: pytes
     assert "corner_shop.commands cannot be read" in program("--help").stderr
 
 
-@pytest.mark.parametrize("group", ["receive", "receive tokens", "poll", "sources", "warehouse", "catalog", "feed"])
+@pytest.mark.parametrize(
+    "group", ["receive", "receive tokens", "poll", "sources", "warehouse", "catalog", "deliver", "feed"]
+)
 def test_on_80_columns_no_line_of_a_list_of_commands_is_cut(run: Run, group: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     listed = run(*group.split(), "--help").stdout.partition("\nCommands:\n")[2]
@@ -124,10 +126,10 @@ def test_a_look_at_a_feed_loads_nothing_heavy(tmp_path: Path):
 
 def test_errors_for_users_have_one_root_and_the_others_end_inside_the_package():
     inside = {
-        "BodyError", "FieldProblemsError", "MailError", "MovedError", "NotTakenError", "SessionSettingsError",
-        "StillComparingError", "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError",
-        "PayloadError", "UnsupportedError", "_LargeHeadError", "_MoreCameError", "_MovedError", "_OtherError",
-        "_WrongError",
+        "AmbiguousError", "BodyError", "FieldProblemsError", "HungUpError", "LeaseLostError", "LostShardError",
+        "MailError", "MovedError", "NotSentError", "NotTakenError", "SessionSettingsError", "StillComparingError",
+        "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError", "PayloadError",
+        "UnsupportedError", "_LargeHeadError", "_MoreCameError", "_MovedError", "_OtherError", "_WrongError",
     }  # fmt: skip
     roots = set()
     for file in Path(feed_assets.__file__).parent.rglob("*.py"):

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import tomllib
 from datetime import UTC, datetime
+from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import DataFrame, functions
@@ -20,6 +23,8 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 
 import feed_assets as fa
 from feed_assets.ads.schemas import KINDS
+from feed_assets.cli.main import main
+from feed_assets.delivery.destination import Destination
 from feed_assets.partitions.days import daily
 from feed_assets.sources.expressions import check_expressions, event_time
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
@@ -127,6 +132,43 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
             fa.feed_metadata(location, schema)
 
 
+def test_the_delivery_it_shows_goes_from_an_update_to_a_lookup(tmp_path, monkeypatch):
+    package = tmp_path / "delivering_shop"
+    shutil.copytree(EXAMPLE / "shop", package)
+    (package / "deliveries").mkdir()
+    (package / "deliveries/prices.yaml").write_text(_block("yaml", "name: prices"), encoding="utf-8")
+    definitions = package / "definitions.py"
+    before, assembly, after = definitions.read_text(encoding="utf-8").partition("defs = project.definitions(")
+    after = after.replace("revenue],", "revenue, delivery],")
+    definitions.write_text(before + _block("python", "fa.delivered(revenue") + assembly + after, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, value in {"MODULE": "delivering_shop.definitions", "BASE": "data", "FIRST_DAY": "2024-01-01"}.items():
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", value)
+    rows = {
+        "product_id": ["p1", "p2"],
+        "name": ["Teapot", "Kettle"],
+        "orders": [16, 8],
+        "euros": [Decimal("126.00")] * 2,
+    }
+    pq.write_table(pa.table(rows), tmp_path / "revenue.parquet")
+    feed = fa.open_feed(str(tmp_path / "data/revenue/v1.0"))
+    published = [tmp_path / "revenue.parquet"]
+    fa.publish_files(feed, "2024-01-01", published, now=datetime(2024, 1, 2, tzinfo=UTC), owner="t")
+
+    shown = []
+    for line in re.findall(r"^feed-assets (deliver .*)$", PAGES[DOCS / "delivery.md"], flags=re.MULTILINE):
+        command = line.partition("#")[0].split()
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, (command, done.output, done.exception)
+        shown.append(done.stdout)
+
+    assert "2 puts, 0 deletes of 20240102.000000; 2 acknowledged." in shown[0]
+    assert shown[1] == "2 records settled.\n"
+    assert shown[2].splitlines()[:2] == ["product_id  p1", "name        Teapot"]
+    assert shown[3].splitlines()[1].split()[2:] == ["settled", "2", "2", "2", "2", "0", "0"]
+
+
 def test_the_reader_without_the_library_finds_the_latest_update_and_its_files(tmp_path):
     names = {}
     exec(_block("python", "def latest(partition"), names)
@@ -222,7 +264,9 @@ def test_the_readme_is_short_and_links_to_every_page():
     assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
 
 
-@pytest.mark.parametrize("model", [fa.Source, DelimitedFormat, JsonLinesFormat, ParquetFormat, Poll, GrowthCosts])
+@pytest.mark.parametrize(
+    "model", [fa.Source, DelimitedFormat, JsonLinesFormat, ParquetFormat, Poll, GrowthCosts, Destination]
+)
 def test_every_field_of_a_source_has_a_description(model):
     assert described(model).keys() == model.model_fields.keys()
 

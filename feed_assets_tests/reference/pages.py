@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from feed_assets_tests.reference import api, commands, datasets, settings, sources
+from feed_assets_tests.reference import api, commands, datasets, deliveries, settings, sources
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -15,6 +15,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "reference/api.md": api.page,
     DOCS / "reference/commands.md": commands.page,
     DOCS / "reference/datasets.md": datasets.page,
+    DOCS / "reference/deliveries.md": deliveries.page,
     DOCS / "reference/settings.md": settings.page,
     DOCS / "reference/sources.md": sources.page,
 }

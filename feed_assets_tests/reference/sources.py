@@ -62,8 +62,9 @@ def fields(model: type[BaseModel], level: str) -> Iterator[str]:
         default = (
             ["**required**"] if field.is_required() else _default(name, field.get_default(call_default_factory=True))
         )
-        yield f"{level} `{name}`\n"
-        yield f"{', '.join([_kind(schema[name]), *default])}\n"
+        written = field.alias or name
+        yield f"{level} `{written}`\n"
+        yield f"{', '.join([_kind(schema[written]), *default])}\n"
         for each in paragraphs(texts[name]):
             yield f"{each}\n"
 
@@ -82,6 +83,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     if "$ref" in schema or "oneOf" in schema or any("$ref" in each for each in options):
         return "a mapping"
+    if any(each.get("format") == "date" for each in options):
+        return " or ".join("a date" if "format" in each else _kind(each) for each in options)
     if options and all(each.get("type") in {"number", "string"} for each in options) and len(options) > 1:
         return f"a number{_bounds(options[0])}"  # pydantic's decimals also take texts
     schema = options[0] if options else schema
@@ -105,4 +108,4 @@ def _bounds(schema: Mapping[str, Any]) -> str:
         return f" from {schema['minimum']:g} to {schema['maximum']:g}"
     if "exclusiveMinimum" in schema:
         return f" above {schema['exclusiveMinimum']:g}"
-    return f" from {schema['minimum']:g}" if "minimum" in schema else ""
+    return f" from {schema['minimum']:,.9g}" if "minimum" in schema else ""

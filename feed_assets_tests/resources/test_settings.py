@@ -44,6 +44,18 @@ def test_a_project_names_the_directory_of_its_sources_and_the_environment_anothe
     assert Settings.from_environment(other, sources_directory=own).sources_directory == Path("elsewhere")
 
 
+def test_datasets_and_destinations_lie_beside_the_sources_unless_the_environment_names_a_directory(tmp_path):
+    own = Settings.from_environment({}, sources_directory=Path("shop/sources"))
+    assert (own.datasets_directory, own.deliveries_directory) == (Path("shop/datasets"), Path("shop/deliveries"))
+
+    assert Settings.from_environment({"FEED_ASSETS_DELIVERIES": str(tmp_path)}).deliveries_directory == tmp_path
+    nowhere = {"FEED_ASSETS_DELIVERIES": str(tmp_path / "nowhere")}
+    with pytest.raises(
+        SettingsError, match=r"FEED_ASSETS_DELIVERIES is .*nowhere', .* one YAML file for each destination"
+    ):
+        Settings.from_environment(nowhere)
+
+
 def test_a_base_in_a_bucket_is_taken_as_it_is():
     assert Settings.from_environment({"FEED_ASSETS_BASE": "s3://bucket/ads"}).base == "s3://bucket/ads"
 

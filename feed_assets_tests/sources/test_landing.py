@@ -25,6 +25,8 @@ from feed_assets.ads.demo.logs import LOG
 from feed_assets.ads.partners import partners_directory
 from feed_assets.ads.schemas import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.sources import partner_file
+from feed_assets.sources import records as text_records
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
 from feed_assets.sources.landing import LANDING_SETTINGS, land, land_files
@@ -701,25 +703,43 @@ def test_line_breaks_in_quotes_belong_to_the_record_if_the_source_says_so(
     ]
 
 
+@pytest.fixture
+def split(monkeypatch):
+    """The bytes of a split, where it is so small that a file of some MB has several."""
+    size = SPLIT_BYTES // 32
+    for module in (partner_file, text_records):
+        monkeypatch.setattr(module, "SPLIT_BYTES", size)
+    for setting in ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"):
+        assert LANDING_SETTINGS[setting] == str(SPLIT_BYTES)
+        monkeypatch.setitem(LANDING_SETTINGS, setting, str(size))
+    return size
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "windows-1252"])
-def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(spark, blackboard, described, sent, encoding):
+def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(
+    spark, blackboard, described, sent, split, encoding
+):
     source = described(f"type: csv, header: true, encoding: {encoding}, columns: [id, time, ad]")
     # The first split ends within a line, the second one at the end of a line.
-    row, header = 64 * 1024 - 1, b"id,time,ad\n"
+    row, header = 2 * 1024 - 1, b"id,time,ad\n"
     lines = [
         f"{number},2019-11-24 {number % 24:02}:00:00,{'é' * 99}".encode(encoding).ljust(row, b"x") + b"\n"
         for number in range(2, 2500)
     ]
     content = header + b"".join(lines)
-    aligned = content[: 2 * SPLIT_BYTES - 1].rindex(b"\n") + 1
-    padding = b"y" * (2 * SPLIT_BYTES - aligned)
+    aligned = content[: 2 * split - 1].rindex(b"\n") + 1
+    padding = b"y" * (2 * split - aligned)
     at = content[:aligned].rindex(b"x") + 1
     file = sent("large.csv", content[:at] + padding + content[at:])
 
+    spark.sparkContext.setJobGroup(encoding, "a landing in splits")
     landing = land(spark, blackboard, source, file, now=NOW)
 
+    status = spark.sparkContext.statusTracker()
+    stages = [stage for job in status.getJobIdsForGroup(encoding) for stage in status.getJobInfo(job).stageIds]
+    assert 3 in {status.getStageInfo(stage).numTasks for stage in stages}, "a task for each split"
     frame = raw_frame(spark, blackboard, source, read_set(blackboard, source.key, DAY))
-    assert file.read_bytes()[2 * SPLIT_BYTES - 1 : 2 * SPLIT_BYTES] == b"\n"
+    assert file.read_bytes()[2 * split - 1 : 2 * split] == b"\n"
     assert landing.landed == frame.where("_line = id").count() == len(lines)
 
 

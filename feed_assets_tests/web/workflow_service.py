@@ -20,7 +20,7 @@ from feed_assets.web.watched_workflows import WatchedWorkflows
 from feed_assets.workflow.calls import Answer, Commit, Configure, Fail, Insert, Lease, Renew
 from feed_assets.workflow.client import Client as MasterClient
 from feed_assets.workflow.epochs import newest_address
-from feed_assets.workflow.flow import Work, Workflow
+from feed_assets.workflow.flow import PUBLISH, Stage, Work, Workflow
 from feed_assets.workflow.places import create_workflow, open_board, open_workflow
 from feed_assets.workflow.running import run_master
 from feed_assets.workflow.tasks import NewBundle, NewTask
@@ -42,9 +42,10 @@ def revenue() -> Workflow:
     def stage(work: Work) -> None:
         """Do nothing: the tests lease and commit by themselves."""
 
-    for name in ("split", "convert", "total", "publish"):
+    for name in ("split", "convert", "total"):
         stage.__name__ = name
         flow.stage(version="1")(stage)
+    flow.stages[PUBLISH] = Stage(PUBLISH, stage, "1")  # as `flow.publishes` adds it
     return flow
 
 

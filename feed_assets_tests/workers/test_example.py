@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -10,6 +11,9 @@ from types import ModuleType
 
 import pytest
 from pyspark.sql import SparkSession
+
+from feed_assets.workflow.errors import StageError
+from feed_assets_tests.waiting import HANGS
 
 EXAMPLE = Path(__file__).parents[2] / "examples/countries"
 
@@ -42,3 +46,21 @@ def test_a_stage_that_fails_says_which_value_it_did_not_know(
     assert [stage for stage, _, outcome in ran.done if outcome == "failed"] == ["split"]
     (failed,) = ran.failed
     assert "country" in failed.reasons[0]
+    with pytest.raises(StageError, match=rf"nothing for '2024-05-20'. split of unit {failed.unit} failed: .*country"):
+        ran.made["2024-05-20"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("session", ["", "SparkSession.builder.master('local[1]').getOrCreate()"], ids=["none", "own"])
+def test_a_users_test_needs_no_session_of_spark_and_may_have_one_of_its_own(session: str) -> None:
+    program = f"""
+from pyspark.sql import SparkSession
+from countries.definitions import flow, split
+{session}
+ran = flow.run(split, ["orders.csv"], {{"day": "2024-05-20"}})
+print(ran.made["2024-05-20"].count())
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, cwd=EXAMPLE, capture_output=True, text=True, timeout=HANGS)
+
+    assert done.stdout.split()[-1:] == ["3"], done.stderr[-2000:]

@@ -73,7 +73,7 @@ def test_w1_a_master_that_is_killed_at_any_write_loses_nothing_that_was_acknowle
     assert list(faults(orders.place, told)) == []
 
 
-def test_w14_a_master_that_was_paused_finds_its_journal_sealed_and_ends_without_an_answer(orders: Stage):
+def test_w14_w15_a_paused_master_finds_its_journal_sealed_and_ends_and_clients_find_the_next_one(orders: Stage):
     old = orders.master()
     orders.configure()
     stopping = orders.master("--stopping", "stop", "before", "4", waits=False)  # its second entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feed_assets.workflow.calls import Lease, Refused
-from feed_assets.workflow.queues import Deadlines, RetryBudget
+from feed_assets.workflow.queues import BUDGET_SECONDS, RETRIES_AT_LEAST, Deadlines, RetryBudget
 from feed_assets_tests.workflow.machines import Client, Master, new
 
 
@@ -174,3 +174,25 @@ def test_a_wait_ends_only_for_a_task_that_can_be_leased(master: Master, worker: 
     assert master.machine.can_lease(call)
     worker.lease()
     assert not master.machine.can_lease(call)
+
+
+def test_a_group_of_which_only_retries_wait_says_when_these_are_used_up(master: Master, worker: Client) -> None:
+    def fail_once() -> None:
+        master.person.insert(new())
+        worker.fail(*worker.lease(), after=0.0)
+
+    for _ in range(RETRIES_AT_LEAST):
+        fail_once()
+        assert master.machine.spent_groups() == set()
+        worker.commit(*worker.lease())
+    fail_once()
+
+    assert worker.lease() == ()
+    assert master.machine.spent_groups() == {"split"}
+    master.person.insert(new())
+    assert master.machine.spent_groups() == set()  # a first try may be leased
+    worker.commit(*worker.lease())
+    assert master.machine.spent_groups() == {"split"}
+    master.pass_time(BUDGET_SECONDS)
+    assert master.machine.spent_groups() == set()
+    assert len(worker.lease()) == 1

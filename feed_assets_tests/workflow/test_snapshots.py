@@ -51,7 +51,9 @@ def journal(place: Place, epoch: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_state_is_the_same_whatever_the_cut(place: Place, board: MemoryBlackboard, seed: int) -> None:
+def test_w2_a_snapshot_and_the_entries_since_give_the_same_state_whatever_the_cut(
+    place: Place, board: MemoryBlackboard, seed: int
+) -> None:
     chance = random.Random(seed)
     cut = create_workflow(MemoryBlackboard(board.objects()), "revenue")
     whole_reign, whole = reigning(place)

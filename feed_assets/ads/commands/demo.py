@@ -37,12 +37,13 @@ from feed_assets.project.loading import EXAMPLE
 @click.command()
 @click.option(
     "--act",
-    type=click.Choice(["week", "gate", "workflow"]),
+    type=click.Choice(["week", "gate", "workflow", "delivery"]),
     default="week",
     show_default=True,
     help=(
         "week: a week of logs, late data and broken data. gate: a day that starts when its partner's counts allow it. "
-        "workflow: workers compute hours and a day, while processes are killed and stopped."
+        "workflow: workers compute hours and a day, while processes are killed and stopped. delivery: updates go to a "
+        "stream and into a store; a sender is killed, data comes late, and an old client loses rows."
     ),
 )
 def demo(act: str) -> None:
@@ -55,6 +56,7 @@ def demo(act: str) -> None:
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
+    from feed_assets.ads.demo.delivery_act import DeliveryAct, write_destinations  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.gate_act import GateAct, write_counted_sources  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.story import AS_OF, Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.workflow_act import HOURS_OVER, WorkflowAct  # noqa: PLC0415 - as above
@@ -78,6 +80,9 @@ def demo(act: str) -> None:
     if act == "gate":
         os.environ["FEED_ASSETS_SOURCES"] = str(directory / "partners")
         write_counted_sources(directory / "partners")
+    if act == "delivery":
+        os.environ["FEED_ASSETS_DELIVERIES"] = str(directory / "deliveries")
+        write_destinations(directory / "deliveries")
     if not os.environ.get(HOME):
         write_config(directory / OWN_HOME)
     home = dagster_home(base)
@@ -89,7 +94,7 @@ def demo(act: str) -> None:
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     teller = Teller(print_title, _say, _table, print_blocks, fa.cli.progress)
     load = partial(load_definitions, EXAMPLE)
-    told = {"week": Demo, "gate": GateAct, "workflow": WorkflowAct}[act]
+    told = {"week": Demo, "gate": GateAct, "workflow": WorkflowAct, "delivery": DeliveryAct}[act]
     told(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
 

@@ -23,7 +23,8 @@ LINGER_SECONDS: Final = 1.0
 class OldClient:
     """A buffered client without futures and without an end: nobody learns which records have arrived.
 
-    Each worker sends at most `records_per_second`; `settings` are those of boto3's client.
+    Each worker sends at most `records_per_second`; `settings` are those of boto3's client, unless `kinesis` is
+    another one.
     """
 
     def __init__(
@@ -33,12 +34,13 @@ class OldClient:
         workers: int = 2,
         records_per_second: int = 1000,
         queue_records: int = 100_000,
+        kinesis: Any = None,
         **settings: Any,
     ) -> None:
         self._stream = stream
         self._seconds_a_record = 1 / records_per_second
         self._queue: queue.Queue[tuple[str, bytes]] = queue.Queue(queue_records)
-        self._kinesis: Any = boto3.session.Session().client("kinesis", **settings)
+        self._kinesis: Any = kinesis or boto3.session.Session().client("kinesis", **settings)
         for _ in range(workers):
             threading.Thread(target=self._work, daemon=True).start()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from feed_assets.delivery.client.chunks import Chunk, Lane, Rate, Receipt, Request, Routing
-from feed_assets.delivery.streams.port import Limits, Shard
+from feed_assets.delivery.streams.port import Limits, Record, Shard
 
 
 class Buffer:
@@ -106,18 +106,31 @@ class Buffer:
         self.open -= len(request.records)
         self.size -= request.size
 
-    def give_back(self, chunk: Chunk) -> list[Lane]:
-        """Records wait again, before all others. The shards that they go to now."""
-        routed = self.rerouted(chunk)
-        for new in routed:
-            new.lane.queue.appendleft(new)
-            self._count_open(new)
-        return [new.lane for new in routed]
+    def give_back(self, chunks: Sequence[Chunk]) -> list[Lane]:
+        """Records wait again, before all others. The shards that they go to now.
+
+        What one request had of a shard stays together. Else a long outage would grind all to single records.
+        """
+        together: dict[Receipt, tuple[list[Record], list[int]]] = {}
+        for chunk in chunks:
+            records, ordinals = together.setdefault(chunk.receipt, ([], []))
+            records += chunk.records
+            ordinals += chunk.ordinals
+        lanes: list[Lane] = []
+        for receipt, (records, ordinals) in together.items():
+            for new in self.routing.chunks(records, ordinals, receipt):
+                new.lane.queue.appendleft(new)
+                self._count_open(new)
+                lanes.append(new.lane)
+        return lanes
 
     def replace(self, shards: Sequence[Shard], now: float) -> None:
-        """Split and merge: new shards have new rates, and take what waits for those that are gone."""
+        """Split and merge: new shards have new rates, and take what waits for those that are gone.
+
+        A new shard has already got what was sent to the old ones, so it waits for a second.
+        """
         before = {lane.shard.name: lane for lane in self.routing.lanes}
-        lanes = [before.get(shard.name) or Lane(shard, self._new_rate(now)) for shard in shards]
+        lanes = [before.get(shard.name) or Lane(shard, self._new_rate(now + 1.0)) for shard in shards]
         self.routing = Routing(lanes, self._limits)
         for lane in set(before.values()).difference(lanes):
             self._end_blocked(lane, now)

@@ -104,19 +104,20 @@ class Chunk:
                 del self.records[: self._start], self.ordinals[: self._start], self.sizes[: self._start]
                 self._start = 0
             return self
-        start = end = self._start
-        most = min(start + records, len(self.sizes))
-        left = size
-        while end < most and self.sizes[end] <= left:
-            left -= self.sizes[end]
-            end += 1
-        if end == start:
+        start = self._start
+        end = min(start + records, len(self.sizes))
+        sizes = self.sizes[start:end]
+        total = sum(sizes)
+        while total > size:
+            end -= 1
+            total -= sizes.pop()
+        if not sizes:
             return None
         head = Chunk(self.lane, self.receipt)
         head.records = self.records[start:end]
         head.ordinals = self.ordinals[start:end]
-        head.sizes = self.sizes[start:end]
-        head.size = size - left
+        head.sizes = sizes
+        head.size = total
         self.size -= head.size
         self._start = end
         return head

@@ -41,8 +41,8 @@ Found = TypeVar("Found")
 class Rates(Protocol):
     """The rates of all shards. `limiter.ShardRates` is the real one."""
 
-    def new(self, now: float) -> Rate:
-        """The rate of a shard that is new."""
+    def new(self, start: float) -> Rate:
+        """The rate of a shard that is new, from `start` on."""
         ...
 
 
@@ -97,7 +97,7 @@ class Client:
         self._is_closing = self._is_stopped = False
 
         found_limits = self._patiently(sink.limits)
-        self._limits = limits or found_limits
+        self._limits = limits or settings.limits(found_limits)
         shards = self._patiently(sink.shards)
         now = self._clock.now()
         rates: Rates = ShardRates(self._limits, settings.share, settings.fraction, settings.burst)
@@ -158,6 +158,11 @@ class Client:
         self._stop()
         self._raise_error()
 
+    def stop(self, error: Exception) -> None:
+        """End at once, without sending what waits: all open futures fail with this error."""
+        self._fail(error)
+        self._stop()
+
     def counters(self) -> Counters:
         """What was done until now."""
         with self._lock:
@@ -196,8 +201,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self._fail(NotDeliveredError(f"{self._sink.title}: interrupted with {self._buffer.open} open records."))
-            self._stop()
+            self.stop(NotDeliveredError(f"{self._sink.title}: interrupted with {self._buffer.open} open records."))
         elif kind is not None:
             with suppress(DeliveryError):  # the block's own error says more, or is the same
                 self.close()
@@ -322,15 +326,13 @@ class Client:
             self._failures += 1
 
     def _send_again(self, answered: Answered, request: Request, now: float) -> None:
-        for chunk in answered.again:
-            self._buffer.give_back(chunk)
-        for chunk in answered.throttled:
-            for lane in self._buffer.give_back(chunk):
-                lane.rate.throttled(request.taken, now)
-                name = lane.shard.name
-                self._throttles[name] = self._throttles.get(name, 0) + 1
-                if self._throttles[name] >= _THROTTLED_OFTEN:
-                    self._read_map_soon(now)
+        self._buffer.give_back(answered.again)
+        for lane in set(self._buffer.give_back(answered.throttled)):
+            lane.rate.throttled(request.taken, now)
+            name = lane.shard.name
+            self._throttles[name] = self._throttles.get(name, 0) + 1
+            if self._throttles[name] >= _THROTTLED_OFTEN:
+                self._read_map_soon(now)
         if answered.again or answered.throttled:
             self._set_due(now)
 

@@ -56,13 +56,13 @@ class ShardRate:
         "_used_bytes",
     )
 
-    def __init__(self, rates: _Rates, now: float) -> None:
+    def __init__(self, rates: _Rates, start: float) -> None:
         self._rates = rates
-        self._at = now
+        self._at = start
         self._records = 0.0
         self._bytes = 0.0
         self._factor = 1.0
-        self._halved = now
+        self._halved = float("-inf")
         self._fastest = float("inf")
         self._answers = 0
         self._recent: deque[tuple[float, float, int, int]] = deque()
@@ -75,15 +75,15 @@ class ShardRate:
         A bucket has space for the first record and a burst. A record above the limit of a second leaves alone.
         """
         rates = self._rates
-        elapsed = max(0.0, now - self._at)
-        self._at = now
-        self._factor = min(1.0, self._factor + RISE * elapsed)
-        rate = self._factor * rates.fraction
-        gained = rate * elapsed
-        burst = rate * rates.burst
-        self._records = min(rates.records * burst + 1, self._records + rates.records * gained)
-        self._bytes = min(rates.bytes * burst + first, self._bytes + rates.bytes * gained)
-        self._forget(now)
+        elapsed = now - self._at
+        if elapsed > 0.0:
+            self._at = now
+            self._factor = min(1.0, self._factor + RISE * elapsed)
+            rate = self._factor * rates.fraction
+            burst = rate * rates.burst
+            self._records = min(rates.records * burst + 1, self._records + rates.records * rate * elapsed)
+            self._bytes = min(rates.bytes * burst + first, self._bytes + rates.bytes * rate * elapsed)
+            self._forget(now)
         records = min(self._records, max(rates.records, 1.0) - self._used)
         size = min(self._bytes, max(rates.bytes, first) - self._used_bytes)
         return max(0, int(records)), max(0, int(size))
@@ -94,7 +94,9 @@ class ShardRate:
         fastest = self._fastest if self._answers > _FEW else 0.0
         while recent:
             taken, answered, records, size = recent[0]
-            if max(taken, answered - fastest) + self._rates.window > now:
+            # A record above the limit of a second keeps others away until its bytes are paid.
+            window = self._rates.window * max(1.0, size / self._rates.bytes)
+            if max(taken, answered - fastest) + window > now:
                 return
             recent.popleft()
             self._used -= records
@@ -116,9 +118,9 @@ class ShardRate:
     def throttled(self, taken: float, now: float) -> None:
         """The stream refused a record of a request that took tokens at `taken`: halve the rate.
 
-        Requests that left before the last halving say nothing new.
+        What left within a second of the last halving says nothing new: the stream still counts what left before.
         """
-        if taken >= self._halved:
+        if taken >= self._halved + self._rates.window:
             self._halved = now
             self._factor = max(_LEAST, self._factor / 2)
 
@@ -129,6 +131,6 @@ class ShardRates:
     def __init__(self, limits: Limits, share: float, fraction: float, burst: float) -> None:
         self._rates = _Rates(limits.records_a_second * share, limits.bytes_a_second * share, fraction, burst)
 
-    def new(self, now: float) -> ShardRate:
-        """The rate of a shard that is new: its buckets begin empty."""
-        return ShardRate(self._rates, now)
+    def new(self, start: float) -> ShardRate:
+        """The rate of a shard that is new. Its buckets are empty at `start`, and filled from then on."""
+        return ShardRate(self._rates, start)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
+
+from feed_assets.delivery.streams.port import Limits
 
 MIB: Final = 1024 * 1024
 _LONGEST_SERIES: Final = 3_600
@@ -30,6 +32,10 @@ class ClientSettings:
     """The part of each shard's limit that this client may use. All senders of a stream share it."""
     fraction: float = 0.99
     """The part of the share that is used. The rest allows for clocks that run differently."""
+    records_a_second: int | None = None
+    """A shard's limit, if it is another one than the stream states."""
+    bytes_a_second: int | None = None
+    """A shard's limit, if it is another one than the stream states."""
     burst: float = 0.04
     """What a shard that was idle may take at once, in seconds of its rate."""
     turn: float = 0.01
@@ -42,6 +48,15 @@ class ClientSettings:
     first_pause: float = 0.05
     """The longest pause after a failed request. It doubles with each further failure."""
     longest_pause: float = 20.0
+
+    def limits(self, stated: Limits) -> Limits:
+        """The limits of a stream that states these."""
+        records, size = self.records_a_second, self.bytes_a_second
+        return replace(
+            stated,
+            records_a_second=records or stated.records_a_second,
+            bytes_a_second=size or stated.bytes_a_second,
+        )
 
 
 class Clock(Protocol):

@@ -68,9 +68,9 @@ class DependencyApi:
         caller.require(verb, dataset)
         return caller, self.declared(dataset)
 
-    def quality(self, slot: Slot) -> QualityState:
-        """The quality of a slot."""
-        return self.states.quality.state(slot)
+    def quality(self, slot: Slot, revision: int) -> QualityState:
+        """The quality of a slot whose present revision is known."""
+        return self.states.quality.state(slot, revision)
 
     async def asked(self, work: Callable[[], Any]) -> Any:
         """Do `work` in a thread: it asks the database, storage or Dagster."""

@@ -92,12 +92,13 @@ def slot_calendar(
     clock: int,
     member: str | None = None,
     progress: Callable[[Sequence[Slot]], Mapping[Slot, Progress]] = lambda _: {},
-    quality: Callable[[Slot], QualityState] = lambda _: QualityState.UNCHECKED,
+    quality: Callable[[Slot, int], QualityState] = lambda *_: QualityState.UNCHECKED,
 ) -> Calendar:
     """The calendar of the batch dates from first to last, both included, in days since 1970-01-01.
 
-    `member`: only this one, and those below it. `clock` is the time that decides what has ended. Raises DatasetError if
-    there is no such member or grain, RefusedFactError for more than MOST_CELLS slots.
+    `member`: only this one, and those below it. `clock` is the time that decides what has ended. `quality` is asked for
+    a slot and its revision. Raises DatasetError if there is no such member or grain, RefusedFactError for more than
+    MOST_CELLS slots.
     """
     rows = _rows(states.windows.dataset, grain, first, last, member)
     columns = sorted({slot.start for slots in rows.values() for slot in slots})
@@ -111,7 +112,10 @@ def slot_calendar(
         for slot, known in zip(slots, _known(states, slots, clock), strict=True):
             found = under_way.get(slot) if under_way else None
             letters[places[slot.start]] = letter(
-                known, found, quality(slot) if known.complete else QualityState.UNCHECKED, ended=end(slot) <= clock
+                known,
+                found,
+                quality(slot, known.revision) if known.complete else QualityState.UNCHECKED,
+                ended=end(slot) <= clock,
             )
             if found is not None and found.why:
                 notes.append((row, places[slot.start], found.why))

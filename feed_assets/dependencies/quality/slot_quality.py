@@ -300,9 +300,10 @@ class SlotQuality:
 
     # Answers
 
-    def state(self, slot: Slot) -> QualityState:
-        """The state of the present revision of a slot that exists."""
-        return self._states.state(slot, self._history.current(slot))
+    def state(self, slot: Slot, revision: int | None = None) -> QualityState:
+        """The state of a revision of a slot that exists, by default of the present one."""
+        known = self._history.current(slot) if revision is None else self._history.same(slot, revision)
+        return self._states.state(slot, known)
 
     def answer(self, slot: Slot) -> Quality:
         """The quality of a slot. Raises QualityError for an unknown dataset, DatasetError for a slot that is not."""

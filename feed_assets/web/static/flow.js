@@ -116,6 +116,7 @@ export class Flow {
       element("dl", { class: "counts" }, count("waiting"), count("leased"), count("dead")),
       ...notes.map((each) => element("p", { class: "note" }, each)),
       group.is_full ? element("p", { class: "note" }, "The stages before it get no work, and inserts are refused.") : null,
+      group.is_spent ? element("p", { class: "note" }, "Retries of the last 10 minutes are used up.") : null,
       ...group.orders.flatMap((each) => [
         element("p", { class: "note said" }, this.#standing(each)),
         each.order === "interdict" ? element("p", { class: "note" }, ...prose(`\`feed-assets workflow lift ${each.target}\` ends it.`)) : null,

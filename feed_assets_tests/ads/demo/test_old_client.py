@@ -10,8 +10,7 @@ rows that are gone for ever once no process is left that could send them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,12 @@ import psutil
 import pytest
 
 from feed_assets.ads.demo.old_client import OldClient
-from feed_assets.engine.jvm import java_session
 from feed_assets_tests.delivery.judge.faults import Rule
 from feed_assets_tests.delivery.judge.running import JudgeServer
+from feed_assets_tests.spark_processes import reuse_of_processes
 from feed_assets_tests.waiting import until
 
 TASKS = 2
-
-
-@contextmanager
-def reuse_of_processes(spark, *, wanted: bool) -> Iterator[None]:
-    """Spark asks its configuration for each stage, but lets only Java change it while it runs."""
-    configuration, name = java_session(spark).sparkContext().conf(), "spark.python.worker.reuse"
-    before = configuration.get(name, "true")
-    configuration.set(name, str(wanted).lower())
-    try:
-        yield
-    finally:
-        configuration.set(name, before)
 
 
 def sender(settings: dict[str, Any], folder: Path) -> Callable[[Iterable[Any]], None]:

@@ -112,9 +112,10 @@ def test_a_refusal_halves_the_rate_once_for_all_requests_under_way_and_it_rises_
     full = in_a_second(rate, 10.0)
     rate.throttled(10.99, 11.0)
     rate.throttled(10.98, 11.01)  # left before the rate was halved
-    assert in_a_second(rate, 11.01) == pytest.approx(full * 0.525, rel=0.05)
-    rate.throttled(12.0, 12.02)
-    assert in_a_second(rate, 12.02) == pytest.approx(full * 0.3, rel=0.1)
-    for second in range(13, 40):
-        last = in_a_second(rate, float(second) + 0.02)
+    rate.throttled(11.5, 11.51)  # the stream still counts what left before
+    assert in_a_second(rate, 11.51) == pytest.approx(full * 0.55, rel=0.05)
+    rate.throttled(12.52, 12.53)
+    assert in_a_second(rate, 12.53) == pytest.approx(full * 0.32, rel=0.1)
+    for second in range(14, 40):
+        last = in_a_second(rate, second + 0.02)
     assert last == pytest.approx(full, rel=0.02)
