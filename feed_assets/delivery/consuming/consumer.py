@@ -115,7 +115,9 @@ class Consumer:
                 raise each.error
         # A reading that has become idle is idle with respect to the shards that are listed after that.
         idle = {shard for shard, each in self._readings.items() if each.is_idle}
-        shards, known = {each.name: each for each in self.stream.all_shards()}, checkpoints(self.state, self.name)
+        # In this order: a checkpoint of a shard that is newer than the list would be one of a shard that is gone.
+        known = checkpoints(self.state, self.name)
+        shards = {each.name: each for each in self.stream.all_shards()}
         self._require_all(sharing, shards, known)
         wanted = readable(shards, known)
         share = sharing.look(wanted)
