@@ -39,7 +39,8 @@ _log = logging.getLogger(__name__)
 class Consumer:
     """Consumes a stream as `name`; processes of one name share the shards. `settling` makes what settles a shard.
 
-    `prepare` is called first, and `keep` once a minute, by the first of the processes. Both may fail for a while.
+    `prepare` is called first, and `keep` once a minute, by the first of the processes. Both may fail for a while. The
+    stream keeps its records for `retention`.
     """
 
     name: str
@@ -80,7 +81,6 @@ class Consumer:
             try:
                 with suppress(StoppedError):
                     self._patience(stop).until_done(self.prepare)
-                    self.retention = self._patience(stop).until_done(self.stream.retention)
                     if not until_idle:
                         keeping.start()
                     self._share_until(stop, sharing)
