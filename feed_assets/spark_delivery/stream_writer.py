@@ -84,7 +84,7 @@ class _Writer(DataSourceArrowWriter):
         job = _job(self.options)
         holder = f"{self.options['run']}-{task.taskAttemptId()}"
         with job.open_stream() as stream:
-            job.send(_rows(iterator), stream, holder, senders=int(self.options["senders"]))
+            job.send(rows_of(iterator), stream, holder, senders=int(self.options["senders"]))
         return _Sent()
 
 
@@ -154,6 +154,7 @@ def _job(options: Mapping[str, Any]) -> Job:
     return Job(ledger, to, Path(options["folder"]), ledger.began(edition))
 
 
-def _rows(batches: Iterator[pa.RecordBatch]) -> Rows:
+def rows_of(batches: Iterator[pa.RecordBatch]) -> Rows:
+    """The rows of batches with the columns of COLUMNS."""
     for batch in batches:
         yield list(zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True))

@@ -61,7 +61,7 @@ def test_the_rest_of_a_dead_driver_is_sent_by_the_next_one(judge: JudgeServer, t
     world = SparkWorld.below(tmp_path, judge, shards=4)
     world.publish_rows(ROWS)
     # Four senders one after the other, each with a quarter of the rates: some have ended when the driver dies.
-    local = "local[1]", str(tmp_path), world.stream, "1", "spark.default.parallelism=4"
+    local = "local[1]", str(tmp_path), world.in_judge, "1", "spark.default.parallelism=4"
     with driving(world, *local) as first:
         until(lambda: len(world.arrived()) > 0.6 * ROWS or first.poll() is not None)
         assert first.poll() is None
@@ -96,7 +96,7 @@ def test_k16_a_task_that_fails_is_tried_again_and_sends_the_rest(
     world.publish_rows(ROWS)
     judge.inject(refused("AccessDeniedException", requests=[20]))
 
-    with driving(world, cluster.master, str(tmp_path), world.stream, "1", **cluster.environment) as process:
+    with driving(world, cluster.master, str(tmp_path), world.in_judge, "1", **cluster.environment) as process:
         end = ended(process)
 
     assert judge.account().errors["AccessDeniedException"] == 1
@@ -118,7 +118,7 @@ def test_k16_a_task_that_hangs_is_overtaken_by_another_attempt(
         "spark.speculation.minTaskRuntime": "1s",
     }
     options = [f"{name}={value}" for name, value in speculation.items()]
-    with driving(world, cluster.master, str(tmp_path), world.stream, "1", *options, **cluster.environment) as process:
+    with driving(world, cluster.master, str(tmp_path), world.in_judge, "1", *options, **cluster.environment) as process:
         until(lambda: len(world.arrived()) > ROWS // 10 or process.poll() is not None)
         first, _ = cluster.executors()
         hanging = until(lambda: (found := first.children(recursive=True))[1:] and found)  # a daemon, and its worker

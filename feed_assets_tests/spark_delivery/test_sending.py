@@ -117,14 +117,14 @@ def test_k14_senders_share_the_rates_of_the_shards(world: SparkWorld) -> None:
 
     senders = world.senders(delivery.begun)
     assert [abs(len(each.set()) - rows / 2) < rows / 20 for each in senders.values()] == [True, True]
-    assert world.judge.account().total(world.stream).throttled_percent < 1
+    assert world.judge.account().total(world.in_judge).throttled_percent < 1
     assert world.arrived() == once(rows)
 
 
 def test_a_failed_edition_stays_open_and_two_runners_that_resume_it_do_no_harm(world: SparkWorld) -> None:
     world.publish_rows(ROWS)
     world.judge.inject(refused("AccessDeniedException"))
-    with pytest.raises(StreamError, match=rf"{world.stream}: the permission kinesis:PutRecords is missing"):
+    with pytest.raises(StreamError, match=rf"{world.in_judge}: the permission kinesis:PutRecords is missing"):
         world.on_spark().deliver(DAY)
     assert world.arrived() == {}
     begun = world.open_edition()
@@ -144,7 +144,7 @@ def test_rows_that_any_attempt_has_got_acknowledged_are_not_sent_again(world: Sp
     world.publish_rows(ROWS)
     world.judge.inject(refused("AccessDeniedException"))
     with pytest.raises(StreamError):
-        world.on_spark().deliver(DAY)
+        world.on_spark(50).deliver(DAY)  # one task: of several, one may outlive the failure
     world.judge.inject()
     deliverer, begun = world.on_spark(), world.open_edition()
     half = [batch[: len(batch) // 2] for batch in Job(deliverer.ledger, world.to, world.folder, begun).rows()]

@@ -23,7 +23,7 @@ class SparkWorld(World):
     """A world whose deliveries Spark stages and sends, of any size."""
 
     judge: JudgeServer
-    stream: str
+    in_judge: str
     spark: Any
 
     @classmethod
@@ -31,7 +31,7 @@ class SparkWorld(World):
         """A new world, with a new stream of so many shards."""
         stream = judge.create(f"prices-{uuid4().hex}", shards=shards)
         world = cls(folder, LocalBlackboard(folder / "base"), {"stream": f"kinesis://{REGION}/{stream}"})
-        world.judge, world.stream, world.spark = judge, stream, spark
+        world.judge, world.in_judge, world.spark = judge, stream, spark
         return world
 
     def publish_rows(self, count: int) -> Mapping[str, float]:
@@ -52,7 +52,7 @@ class SparkWorld(World):
 
     def arrived(self) -> Counter[int]:
         """How often each ordinal is in the stream."""
-        found = map(details_of, (each.data for each in self.judge.log.of(self.stream)))
+        found = map(details_of, (each.data for each in self.judge.log.of(self.in_judge)))
         return Counter(each.ordinal for each in found if each is not None)
 
     def senders(self, begun: Begun) -> Mapping[str, Part]:
