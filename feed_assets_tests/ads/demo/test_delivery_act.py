@@ -15,6 +15,7 @@ from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.demo.daemon import MODULE
 from feed_assets.ads.demo.delivery_act import DeliveryAct, write_destinations
 from feed_assets.ads.demo.story import NextSteps, Teller, prepare_base
+from feed_assets.ads.partners import partners_directory
 from feed_assets.resources.settings import Settings
 
 
@@ -26,8 +27,8 @@ def test_a_killed_sender_is_resumed_late_data_sends_changes_and_the_old_client_l
     home.mkdir()
     write_destinations(deliveries)
     for name, text in {
-        "BASE": str(base), "DELIVERIES": str(deliveries), "SENSOR_SECONDS": "1", "FIRST_DAY": "2019-11-24",
-        "SPARK_MASTER": "local[2]",
+        "BASE": str(base), "SOURCES": str(partners_directory()), "DELIVERIES": str(deliveries), "SENSOR_SECONDS": "1",
+        "FIRST_DAY": "2019-11-24", "SPARK_MASTER": "local[2]",
     }.items():  # fmt: skip
         monkeypatch.setenv(f"FEED_ASSETS_{name}", text)
     monkeypatch.delitem(sys.modules, MODULE, raising=False)  # another test may have loaded it for its own base
