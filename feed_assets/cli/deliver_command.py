@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -355,6 +356,7 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
     settings = installation.settings
     to = known[name]
 
+    @cache
     def spark() -> Any:
         say("Starting Spark, as the delivery is large.")
         ready_to_compute(settings)
