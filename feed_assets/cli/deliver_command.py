@@ -6,8 +6,6 @@ Here: the commands. Not here: delivering, consuming and the audit (`feed_assets.
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -30,6 +28,7 @@ from feed_assets.cli.output import (
 )
 from feed_assets.errors import FAILED, FeedAssetsError
 from feed_assets.file_feed.wording import counted
+from feed_assets.processes.signals import stopped_by_signals
 from feed_assets.project.loading import look_here_first
 
 if TYPE_CHECKING:
@@ -123,8 +122,6 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
 
     Looks at the last delivery of each partition, and at earlier ones that are not settled. The exit code is 1 if a row
     is missing at a hop that is over.
-
-    Looks at the last delivery of each partition. The exit code is 1 if a row is missing at a hop that is over.
     """
     deliverer = _deliverer(name)
     from feed_assets.delivery.audit import account, summarize, with_shards  # noqa: PLC0415 - loads pyarrow
@@ -252,10 +249,7 @@ def consume(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     look_here_first(to.dispatch)
     listening = listen("The consumer", metrics_host, metrics_port) if metrics_port else None
-    over = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: over.set())
-    with consumer_of(deliverer, state, accept_loss=accept_loss) as consumer:
+    with stopped_by_signals() as stop, consumer_of(deliverer, state, accept_loss=accept_loss) as consumer:
         if from_oldest:
             forget(state, name)
         into = to.shown_store if to.who_settles == "consumer" else "nothing: only what arrives is counted"
@@ -263,7 +257,7 @@ def consume(
         if listening is not None:
             settled = consume_and_serve(consumer, listening)
         else:
-            settled = consumer.run(over, until_idle=until_idle)
+            settled = consumer.run(stop, until_idle=until_idle)
     if as_json:
         print_json({"settled": settled})
     else:

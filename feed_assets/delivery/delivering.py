@@ -13,12 +13,11 @@ delivered, because that one is compared with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from feed_assets.delivery import encoding
 from feed_assets.delivery.backend import LARGE_ROWS, Backend, InThisProcess, rows_about
@@ -39,7 +38,11 @@ from feed_assets.file_feed.holds import Pin, all_pins, pin, unpin
 from feed_assets.file_feed.reading import ATTEMPTS, is_latest, is_valid, latest, updates_from
 from feed_assets.state.store import Store
 
+QUESTIONS: Final = 6
+"""How often a stream is asked for its limits or shards. The client itself, which sends, asks longer."""
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +178,7 @@ class Deliverer:
         bases = () if without_base else tuple(Base(each.edition, each.update) for each, _ in before)
         updates = [each for each in map(self._base_update(partition), bases) if each is not None]
         comparison = Comparison(update, None if is_all or not updates else updates[0], tuple(updates))
-        with self._stream() as stream:
-            limits = stream.limits()
+        limits = self._asked(lambda stream: stream.limits())
         staged = self._staged(comparison, limits, partition)
         begun = Begun(
             destination=self.to.name,
@@ -257,8 +259,7 @@ class Deliverer:
         seen = self.acked(begun)
         counts, seconds, shards = None, 0.0, 0
         if len(seen) < begun.rows:
-            with self._stream() as stream:
-                shards = len(stream.shards())
+            shards = self._asked(lambda stream: len(stream.shards()))
             job, since = Job(self.ledger, self.to, self.folder, begun, self.told), time.monotonic()
             try:
                 counts = self._backend(begun.rows - len(seen)).send(job)
@@ -341,14 +342,16 @@ class Deliverer:
         """The destination's stream."""
         return open_stream(self.to.stream, self.folder / LOCAL_STREAMS)
 
-    @contextmanager
-    def _stream(self) -> Iterator[Stream]:
-        """The stream; questions that it does not answer are errors here, while the client itself asks again."""
-        try:
-            with self.open_stream() as stream:
-                yield stream
-        except NotSentError as error:
-            raise StreamError(f"{self.to.stream_address} did not answer: {error}. Run the command again.") from None
+    def _asked(self, question: Callable[[Stream], Found]) -> Found:
+        """What the stream answers, perhaps not at once. Raises StreamError."""
+        for tries in range(QUESTIONS):
+            try:
+                with self.open_stream() as stream:
+                    return question(stream)
+            except NotSentError as error:
+                said = str(error)
+                time.sleep(0.1 * 2**tries)
+        raise StreamError(f"{self.to.stream_address} did not answer: {said.rstrip('.')}. Run the command again.")
 
 
 def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Timer
 from types import FrameType
 from typing import Final
 
@@ -38,6 +38,18 @@ def ended_by_signals() -> Iterator[None]:
     before = {each: signal.signal(each, interrupt) for each in ENDING}
     try:
         yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Event]:
+    """An event that SIGTERM and Ctrl-C set while the block runs, for work that ends where it can."""
+    stop = Event()
+    before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -8,18 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from socket import socket
 from typing import Final, NoReturn
 
 from feed_assets.journal.group_commit import SWITCH_SECONDS
+from feed_assets.processes.signals import stopped_by_signals
 from feed_assets.serving.access import Access
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server, application
@@ -57,7 +55,7 @@ def run_master(
     `ready` gets the epoch. `said` gets a sentence when something else than usual happens. Raises WorkflowError.
     """
     figures = Figures()
-    with _stopped_by_signals() as stop:
+    with stopped_by_signals() as stop:
         try:
             reign, state = take_over(
                 place, figures.timed(State.load), address=url, failover_after=failover_after, stop=stop, said=said
@@ -135,15 +133,3 @@ def _end(error: Exception) -> NoReturn:
     _log.critical("This master ends: %s", error)
     logging.shutdown()
     os._exit(os.EX_TEMPFAIL)
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set while the block runs."""
-    stop = threading.Event()
-    before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

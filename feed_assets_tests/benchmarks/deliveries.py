@@ -1,7 +1,8 @@
 """Sending rows to a stream: the processor time of a task's sender, from Arrow's batches to acknowledged records.
 
 Here: the sender that Spark's tasks have, beside a plain loop over boto3's `put_records`, in turns, to a judge in
-another process that limits no rate. Not here: Spark's own time, stores (`lookups`), and a stream's limits.
+another process that limits no rate. Not here: Spark's own time, stores (`lookups`), and rates, which a stream's limits
+set.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ _log = logging.getLogger(__name__)
 class Consumer:
     """Consumes a stream as `name`; processes of one name share the shards. `settling` makes what settles a shard.
 
-    `prepare` is called first, and `keep` once a minute, by the first of the processes. Both may fail for a while.
+    `prepare` is called first, and `keep` once a minute, by the first of the processes. Both may fail for a while. The
+    stream keeps its records for `retention`.
     """
 
     name: str
@@ -80,7 +81,6 @@ class Consumer:
             try:
                 with suppress(StoppedError):
                     self._patience(stop).until_done(self.prepare)
-                    self.retention = self._patience(stop).until_done(self.stream.retention)
                     if not until_idle:
                         keeping.start()
                     self._share_until(stop, sharing)
@@ -115,7 +115,9 @@ class Consumer:
                 raise each.error
         # A reading that has become idle is idle with respect to the shards that are listed after that.
         idle = {shard for shard, each in self._readings.items() if each.is_idle}
-        shards, known = {each.name: each for each in self.stream.all_shards()}, checkpoints(self.state, self.name)
+        # In this order: a checkpoint of a shard that is newer than the list would be one of a shard that is gone.
+        known = checkpoints(self.state, self.name)
+        shards = {each.name: each for each in self.stream.all_shards()}
         self._require_all(sharing, shards, known)
         wanted = readable(shards, known)
         share = sharing.look(wanted)

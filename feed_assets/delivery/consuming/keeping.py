@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -34,7 +33,7 @@ class Keeping:
     store: Store | None
     figures: Figures
     now: Clock
-    retention: Callable[[], timedelta]
+    retention: timedelta
     _swept: float = float("-inf")
     _overdue: set[int] = field(default_factory=set)
 
@@ -59,4 +58,4 @@ class Keeping:
         self.figures.oldest = oldest
         if self.store is not None and time.monotonic() - self._swept > SWEEP_SECONDS:
             self._swept = time.monotonic()
-            self.store.sweep(before=(self.now() - self.retention() - LATE_RECORDS).timestamp())
+            self.store.sweep(before=(self.now() - self.retention - LATE_RECORDS).timestamp())

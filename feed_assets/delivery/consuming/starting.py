@@ -8,13 +8,14 @@ from contextlib import ExitStack, contextmanager
 from feed_assets.delivery.consuming.consumer import Consumer
 from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_to_store, load_function
 from feed_assets.delivery.consuming.figures import Figures
-from feed_assets.delivery.consuming.keeping import Keeping
+from feed_assets.delivery.consuming.keeping import LATE_RECORDS, Keeping
 from feed_assets.delivery.consuming.reading import Pace
 from feed_assets.delivery.consuming.settling import Settling
 from feed_assets.delivery.delivering import Deliverer
-from feed_assets.delivery.errors import DestinationError
+from feed_assets.delivery.errors import DestinationError, StreamError
 from feed_assets.delivery.ledger import utc_now
 from feed_assets.delivery.lookups import store_of
+from feed_assets.delivery.streams.port import NotSentError
 from feed_assets.state.store import Store
 
 
@@ -41,7 +42,14 @@ def consumer_of(
     figures = Figures()
     with ExitStack() as stack:
         stream = stack.enter_context(deliverer.open_stream())
-        store = stack.enter_context(store_of(to, deliverer.folder)) if to.who_settles == "consumer" else None
+        try:
+            retention = stream.retention()
+        except NotSentError as error:
+            raise StreamError(f"{error} Start the consumer again when the stream answers.") from None
+        store = None
+        if to.who_settles == "consumer":
+            keep = (retention + LATE_RECORDS).total_seconds()
+            store = stack.enter_context(store_of(to, deliverer.folder, keep_seconds=keep))
         function = dispatch or (load_function(to) if store is not None and to.dispatch else None)
         changes = dispatch_to_store(to) if function is None else dispatch_by(to, function)
 
@@ -54,7 +62,7 @@ def consumer_of(
         def settling(shard: str) -> Settling:
             return Settling(deliverer.ledger, to, shard, store, changes, figures)
 
-        consumer = Consumer(
+        yield Consumer(
             name=to.name,
             stream=stream,
             state=state,
@@ -64,7 +72,7 @@ def consumer_of(
             pace=pace or Pace(),
             accept_loss=accept_loss,
             prepare=prepare,
+            keep=Keeping(deliverer.ledger, to, store, figures, deliverer.now, retention),
             figures=figures,
+            retention=retention,
         )
-        consumer.keep = Keeping(deliverer.ledger, to, store, figures, deliverer.now, lambda: consumer.retention)
-        yield consumer

@@ -58,7 +58,7 @@ def store(monkeypatch: pytest.MonkeyPatch, world: World) -> type[WatchedStore]:
     WatchedStore.applied, WatchedStore.failures = [], 0
     WatchedStore.opened, WatchedStore.entered = threading.Event(), threading.Event()
     WatchedStore.opened.set()
-    monkeypatch.setattr(starting, "store_of", lambda *_: WatchedStore(world.folder / "stores.db"))
+    monkeypatch.setattr(starting, "store_of", lambda *_, **__: WatchedStore(world.folder / "stores.db"))
     return WatchedStore
 
 
