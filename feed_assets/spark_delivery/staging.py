@@ -199,7 +199,7 @@ class _Deletes:
 
 
 def _in_tasks(function: Callable[..., pa.Array], type_: str) -> Callable[..., Column]:
-    """A function of columns that tasks compute batch by batch. (`mapInArrow` would need pandas.)"""
+    """A function of columns that tasks compute batch by batch; `mapInArrow` would need pandas."""
     made: Callable[..., Column] = functions.arrow_udf(function, type_)  # type: ignore[attr-defined] # the stub lacks it
     return made
 
