@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -349,6 +350,7 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
     settings = installation.settings
     to = known[name]
 
+    @cache
     def spark() -> Any:
         say("Starting Spark, as the delivery is large.")
         ready_to_compute(settings)

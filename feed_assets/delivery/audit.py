@@ -92,9 +92,11 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
         parts = ledger.parts(HOPS[name], begun)
         seen = reduce(lambda all_, part: all_ | part.set(), parts.values(), Ordinals())
         if name == "acked" and ended and ended.outcome == "delivered" and not parts:
-            seen = everything(begun.rows)  # the parts of a delivery go when the next one has ended
+            # The parts of a delivery go when the next one has ended.
+            seen, repeats[name] = everything(begun.rows), ended.repeats
+        else:
+            repeats[name] = _repeats(name, parts, seen)
         rows[name] = len(seen)
-        repeats[name] = _repeats(name, parts, seen)
         superseded = (
             sum(each.counts.get("superseded", 0) for each in parts.values()) if name == "settled" else superseded
         )

@@ -7,7 +7,7 @@ Not here: what is to be sent, and why (`delivery.staging`, `delivery.delivering`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyarrow import compute
 from pyspark.errors import AnalysisException, PySparkTypeError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
-from pyspark.sql.pandas.functions import arrow_udf  # `mapInArrow` needs pandas
 from pyspark.sql.types import StructType
 
 from feed_assets.blackboard.listing import list_all
@@ -118,7 +117,7 @@ def _to_be_sent(spark: SparkSession, comparison: Comparison, encoder: Encoder, s
     )
     sent = observed.where("is_sent").select(*STAGED.names)
     if gone:
-        shortened = arrow_udf(_Deletes(encoder).shortened, "binary")  # type: ignore[call-overload] # its stub lacks this form
+        shortened = _in_tasks(_Deletes(encoder).shortened, "binary")
         sent = sent.withColumn("body", shortened(*STAGED.names))
     return sent
 
@@ -140,8 +139,7 @@ def _encoded(spark: SparkSession, update: Update, encoder: Encoder, *, is_new: b
         raise DestinationError(f"{update.uri}: its columns cannot be sent: {reason_of(error)}.") from error
     except DestinationError as error:
         raise DestinationError(f"{update.uri}: {error}") from None
-    encoding = _Encoding(encoder, tuple(update.uris()))
-    encode = arrow_udf(encoding.encoded, _ENCODED)  # type: ignore[call-overload] # its stub lacks this form
+    encode = _in_tasks(_Encoding(encoder, tuple(update.uris())).encoded, _ENCODED)
     encoded = rows.select(encode(*place, *columns).alias("encoded"))
     return encoded.select("encoded.*", functions.lit(is_new).alias("is_new"))
 
@@ -198,6 +196,12 @@ class _Deletes:
     def shortened(self, *columns: pa.Array) -> pa.Array:
         """The bodies of rows with these columns of STAGED."""
         return as_staged(pa.RecordBatch.from_arrays(list(columns), STAGED.names), self.encoder).column("body")
+
+
+def _in_tasks(function: Callable[..., pa.Array], type_: str) -> Callable[..., Column]:
+    """A function of columns that tasks compute batch by batch; `mapInArrow` would need pandas."""
+    made: Callable[..., Column] = functions.arrow_udf(function, type_)  # type: ignore[attr-defined] # the stub lacks it
+    return made
 
 
 def _plain(uri: str) -> tuple[str, str]:

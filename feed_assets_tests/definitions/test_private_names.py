@@ -51,8 +51,8 @@ DOCUMENTED_MODULES = """
     matplotlib.axes matplotlib.figure
     prometheus_client.core prometheus_client.registry
     py4j.java_gateway py4j.protocol pyspark.errors pyspark.logger pyspark.sql
-    pyspark.sql.types redis.backoff redis.exceptions redis.retry rich.cells rich.console rich.progress rich.table
-    rich.text snowflake.connector
+    pyspark.sql.datasource pyspark.sql.types redis.backoff redis.exceptions redis.retry
+    rich.cells rich.console rich.progress rich.table rich.text snowflake.connector
     snowflake.connector.errors sqlalchemy.engine sqlalchemy.exc sqlalchemy.pool starlette.applications
     starlette.exceptions starlette.requests starlette.responses starlette.routing urllib3.exceptions
 """

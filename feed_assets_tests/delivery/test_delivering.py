@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from feed_assets.delivery.audit import account
 from feed_assets.delivery.errors import BadRowsError, DeliveryError, DestinationError
 from feed_assets.file_feed.holds import pins
 from feed_assets.file_feed.publishing import publish_files
@@ -195,3 +196,14 @@ def test_a_feed_whose_files_are_gone_deletes_nothing(world: World) -> None:
 
     with pytest.raises(DeliveryError, match=r"has lost .* nobody knows which keys have vanished. Nothing was sent"):
         world.deliver()
+
+
+def test_the_audit_of_an_earlier_delivery_counts_the_repeats_that_its_end_states(world: World) -> None:
+    world.publish({"tea": 2.5, "coffee": 4.0})
+    world.deliver()
+    world.publish({"tea": 3.0, "coffee": 4.0})
+    world.deliver()
+
+    deliverer = world.deliverer
+    earlier = account(deliverer.ledger, deliverer.to, deliverer.ledger.of(DAY)[0], now=world.now())
+    assert (earlier.rows["acked"], earlier.repeats["acked"]) == (2, 0)
