@@ -128,8 +128,9 @@ def test_errors_for_users_have_one_root_and_the_others_end_inside_the_package():
     inside = {
         "AmbiguousError", "BodyError", "FieldProblemsError", "HungUpError", "LeaseLostError", "LostShardError",
         "MailError", "MovedError", "NotSentError", "NotTakenError", "SessionSettingsError", "StillComparingError",
-        "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError", "PayloadError",
-        "UnsupportedError", "_LargeHeadError", "_MoreCameError", "_MovedError", "_OtherError", "_WrongError",
+        "StoppedError", "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError", "PayloadError",
+        "UnsupportedError", "_LargeHeadError", "_MoreCameError", "_MovedError", "_OtherError",
+        "_WrongAnswerError", "_WrongError",
     }  # fmt: skip
     roots = set()
     for file in Path(feed_assets.__file__).parent.rglob("*.py"):
