@@ -12,12 +12,16 @@ import psutil
 import pytest
 
 from feed_assets.ads.demo.old_client import OldClient
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.location import open_blackboard
 from feed_assets.delivery.errors import NotDeliveredError, StreamError
 from feed_assets.delivery.sending import Job
+from feed_assets.resources.spark import SparkResource
 from feed_assets.spark_delivery import stream_writer
 from feed_assets_tests.delivery.judge.faults import Rule
 from feed_assets_tests.delivery.judge.running import JudgeServer, judging, refused
 from feed_assets_tests.delivery.worlds import DAY
+from feed_assets_tests.servers.versitygw import Versitygw
 from feed_assets_tests.spark_delivery.worlds import SparkWorld
 from feed_assets_tests.spark_processes import give_environment, reuse_of_processes
 from feed_assets_tests.waiting import until
@@ -181,3 +185,23 @@ def test_options_of_senders_have_no_secret(world: SparkWorld) -> None:
     job = Job(deliverer.ledger, secret.to, secret.folder, begun.begun)
 
     assert "password" not in str(stream_writer.options_of(job, "run", 1))
+
+
+def test_rows_of_a_bucket_are_staged_there_and_sent(
+    world: SparkWorld, bucket: str, versitygw: Versitygw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.judge.know(versitygw.access_key, versitygw.secret_key)  # one pair of keys for both, as of a role
+    give_environment(world.spark, monkeypatch, versitygw.environment)
+    in_bucket = SparkWorld(world.folder, open_blackboard(f"{bucket}/a base"), world.options)
+    in_bucket.judge, in_bucket.in_judge = world.judge, world.in_judge
+    in_bucket.spark = SparkResource.on("local[2]", f"{bucket}/a base").spark_session
+    in_bucket.publish_rows(ROWS)
+    in_bucket.deliver_on_spark()
+    in_bucket.publish({"product 0": 1.0})
+
+    delivery = in_bucket.deliver_on_spark()
+
+    assert (delivery.begun.puts, delivery.begun.deletes) == (1, ROWS - 1)
+    assert in_bucket.arrived() == dict.fromkeys(range(ROWS), 2)
+    names = [each.key for each in list_all(in_bucket.board, "prices/v1.0/.feed/deliveries/prices/staged/")]
+    assert names == [each.key for each in delivery.begun.files]
