@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -96,9 +97,12 @@ class Storage:
 def test_no_file_that_a_task_needs_goes_and_the_others_do_when_they_are_old(seed: int) -> None:
     storage = Storage(seed)
 
+    one_at_a_time = threading.Lock()  # the journal is read in threads
+
     def meanwhile(_: str, __: str) -> None:
-        if storage.dice.random() < 0.5:
-            storage.act()
+        with one_at_a_time:
+            if storage.dice.random() < 0.5:
+                storage.act()
 
     for _ in range(12):
         for _ in range(8):
