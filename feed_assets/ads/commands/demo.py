@@ -56,7 +56,6 @@ def demo(act: str) -> None:
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
-    from feed_assets.ads.demo.delivery_act import DeliveryAct, write_destinations  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.gate_act import GateAct, write_counted_sources  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.story import AS_OF, Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.ads.demo.workflow_act import HOURS_OVER, WorkflowAct  # noqa: PLC0415 - as above
@@ -80,7 +79,14 @@ def demo(act: str) -> None:
     if act == "gate":
         os.environ["FEED_ASSETS_SOURCES"] = str(directory / "partners")
         write_counted_sources(directory / "partners")
+    told = {"week": Demo, "gate": GateAct, "workflow": WorkflowAct}
     if act == "delivery":
+        try:
+            from feed_assets.ads.demo.delivery_act import DeliveryAct, write_destinations  # noqa: PLC0415 - needs an extra
+        except ModuleNotFoundError as error:
+            message = f"This act needs the package {error.name}: pip install 'feed_assets[delivery]'."
+            raise click.ClickException(message) from None
+        told["delivery"] = DeliveryAct
         os.environ["FEED_ASSETS_DELIVERIES"] = str(directory / "deliveries")
         write_destinations(directory / "deliveries")
     if not os.environ.get(HOME):
@@ -94,8 +100,7 @@ def demo(act: str) -> None:
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     teller = Teller(print_title, _say, _table, print_blocks, fa.cli.progress)
     load = partial(load_definitions, EXAMPLE)
-    told = {"week": Demo, "gate": GateAct, "workflow": WorkflowAct, "delivery": DeliveryAct}[act]
-    told(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
+    told[act](installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
 
 def _program() -> str:
