@@ -31,6 +31,9 @@ def one_answer() -> Iterator[Callable[..., str]]:
 def _answer(server: socket.socket, answer: bytes) -> None:
     with suppress(OSError):  # who does not trust the certificate closes
         connection, _ = server.accept()
-        connection.recv(1 << 20)
-        connection.sendall(answer)
-        connection.close()
+        with connection, connection.makefile("rb") as request:
+            # What is left unread when the connection closes would cut the answer off.
+            head = iter(request.readline, b"\r\n")
+            length = next((int(each[15:]) for each in list(head) if each.lower().startswith(b"content-length:")), 0)
+            request.read(length)
+            connection.sendall(answer)

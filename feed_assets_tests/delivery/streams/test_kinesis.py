@@ -365,8 +365,7 @@ def test_a_server_with_an_unknown_certificate_is_refused_until_it_is_trusted(mon
     certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    # The server closes at once, so a slow machine may see the end of the connection before the answer.
-    for error, words in ((StreamError, "AWS_CA_BUNDLE"), (AmbiguousError, r"answered 500|closed connection")):
+    for error, words in ((StreamError, "AWS_CA_BUNDLE"), (AmbiguousError, "answered 500")):
         url = one_answer(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n", context)
         monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", url)
         with KinesisStream(REGION, "any") as stream, pytest.raises(error, match=words):
