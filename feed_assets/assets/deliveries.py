@@ -21,7 +21,7 @@ from feed_assets.delivery.errors import DestinationError, StreamBusyError
 from feed_assets.delivery.ledger import Begun, Ended
 from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
-from feed_assets.feed_events.declarations import COLUMN_SCHEMA, DESTINATION, declared_feed, plain
+from feed_assets.feed_events.declarations import COLUMN_SCHEMA, DESTINATION, declared_feed, plain, specs_of
 from feed_assets.feed_events.metadata import UPDATE
 from feed_assets.file_feed.errors import NoValidUpdateError
 from feed_assets.io_manager.retries import retrying
@@ -52,7 +52,7 @@ def delivery_assets(
         return {}
     directory = settings.deliveries_directory
     known = {each.name: each for each in load_destinations(directory)}
-    specs = {spec.key: spec for each in feeds for spec in _specs(each)}
+    specs = {spec.key: spec for each in feeds for spec in specs_of(each)}
     found: dict[str, tuple[dg.AssetsDefinition, Destination]] = {}
     problems = []
     for each in deliveries:
@@ -121,10 +121,6 @@ def deliverer_of(
     """Delivers to a destination, with the resources of a project."""
     feed = FeedDeclaration(to.feed, ()).on(blackboard.blackboard)
     return Deliverer(feed, to, folder, now, state.store, **more)
-
-
-def _specs(asset: dg.AssetsDefinition | dg.AssetSpec) -> Iterable[dg.AssetSpec]:
-    return asset.specs if isinstance(asset, dg.AssetsDefinition) else [asset]
 
 
 def _asset(

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.datasets.declaration import FeedDeclaration
-from feed_assets.feed_events.declarations import COLUMN_SCHEMA, LOADS, declared_feed
+from feed_assets.feed_events.declarations import COLUMN_SCHEMA, LOADS, declared_feed, specs_of
 from feed_assets.feed_events.metadata import IN_FORCE, STATE, UPDATE
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources.settings import Clock
@@ -33,7 +33,7 @@ def warehouse_tables(
     `kind` is the kind of the warehouse. Raises DagsterInvalidDefinitionError if two feeds name one table.
     """
     feeds: dict[str, str] = {}
-    for spec in (spec for each in assets for spec in (each.specs if isinstance(each, dg.AssetsDefinition) else [each])):
+    for spec in (spec for each in assets for spec in specs_of(each)):
         declaration = declared_feed(spec.metadata)
         if declaration is None or not declaration.table:
             continue

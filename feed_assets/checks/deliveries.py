@@ -18,6 +18,7 @@ from feed_assets.blackboard.port import NotFoundError
 from feed_assets.delivery.audit import Account, account, summarize
 from feed_assets.delivery.delivering import Deliverer
 from feed_assets.delivery.destination import Destination
+from feed_assets.delivery.ledger import Begun
 from feed_assets.delivery.lookups import answers
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources.settings import Clock
@@ -92,7 +93,7 @@ def _judged(deliverer: Deliverer, partition: str | None, names: set[str], now: d
     judges: dict[str, Callable[[], _Result]] = {
         ALL_ACKED: lambda: _all_acked(found),
         SETTLED: lambda: _settled(found, deliverer.to),
-        LOOKUPS: lambda: _lookups(deliverer, found),
+        LOOKUPS: lambda: _lookups(deliverer, deliverer.ledger.began(editions[-1]), found),
     }
     results = {name: judges[name]() for name in names}
     summarize(deliverer.ledger, editions[-1], found)
@@ -124,8 +125,7 @@ def _settled(found: Account, to: Destination) -> _Result:
     )
 
 
-def _lookups(deliverer: Deliverer, found: Account) -> _Result:
-    begun = deliverer.ledger.began(deliverer.ledger.of(found.partition)[-1])
+def _lookups(deliverer: Deliverer, begun: Begun, found: Account) -> _Result:
     try:
         got = answers(deliverer, begun)
     except NotFoundError:

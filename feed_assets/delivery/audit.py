@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import reduce
 from itertools import islice
 from typing import Any, Final, Literal
 
 from feed_assets.blackboard.port import NotFoundError
 from feed_assets.delivery.destination import Destination
-from feed_assets.delivery.ledger import Begun, Edition, Ended, Hop, Ledger, Part
+from feed_assets.delivery.ledger import Begun, Edition, Ended, Hop, Ledger, Part, union
 from feed_assets.delivery.ordinals import BLOCK, Ordinals, between, by_block, everything
 from feed_assets.delivery.sending import staged_rows
 from feed_assets.delivery.streams.port import Shard, hash_key
@@ -90,7 +89,7 @@ def account(ledger: Ledger, to: Destination, edition: Edition, *, now: datetime)
     holders: Mapping[str, Part] = {}
     for name in _hops(to):
         parts = ledger.parts(HOPS[name], begun)
-        seen = reduce(lambda all_, part: all_ | part.set(), parts.values(), Ordinals())
+        seen = union(parts.values())
         if name == "acked" and ended and ended.outcome == "delivered" and not parts:
             # The parts of a delivery go when the next one has ended.
             seen, repeats[name] = everything(begun.rows), ended.repeats
@@ -155,7 +154,7 @@ def with_shards(ledger: Ledger, edition: Edition, found: Account, shards: Sequen
         return found
     names: dict[int, set[str]] = {each.block: set() for each in wanted}
     begun, left = ledger.began(edition), Ordinals()
-    seen = reduce(lambda all_, part: all_ | part.set(), ledger.parts("received", begun).values(), Ordinals())
+    seen = union(ledger.parts("received", begun).values())
     for each in wanted:
         left |= between(each.first, each.last + 1) - seen
     with suppress(NotFoundError):  # another delivery has ended since: its staged files are gone

@@ -13,7 +13,7 @@ delivered, because that one is compared with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,9 +25,9 @@ from feed_assets.delivery.client.settings import Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import Encoder
 from feed_assets.delivery.errors import AbandonedError, DeliveryError, DestinationError, NotDeliveredError, StreamError
-from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, next_edition, utc_now
-from feed_assets.delivery.ordinals import Ordinals, everything
-from feed_assets.delivery.sending import LOCAL_STREAMS, Job, acked
+from feed_assets.delivery.ledger import Base, Begun, Clock, Edition, Ended, Ledger, Part, next_edition, union, utc_now
+from feed_assets.delivery.ordinals import everything
+from feed_assets.delivery.sending import LOCAL_STREAMS, Job
 from feed_assets.delivery.staging import Comparison, Staged
 from feed_assets.delivery.streams.address import open_stream
 from feed_assets.delivery.streams.port import Limits, NotSentError, Stream
@@ -47,11 +47,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery and how it ended. `is_new` if this call has sent it; `counts` are those of this call's sender."""
+    """A delivery and how it ended. `counts` are those of this call's sender; None if nothing was left to send."""
 
     begun: Begun
     ended: Ended
-    is_new: bool
     counts: Counters | None = None
 
 
@@ -98,12 +97,10 @@ class Deliverer:
         for _ in range(ATTEMPTS):
             editions = self.ledger.of(partition)
             update = latest(self.feed, partition, now=self.now())
-            begun = self._open(editions, update)
-            if begun is not None:
-                return self._send(begun)
-            editions = self.ledger.of(partition)
             if not all(each.has_ended for each in editions):
-                continue  # somebody has just begun one
+                if (begun := self._resumable(editions, update)) is not None:
+                    return self._send(begun)
+                continue  # all editions have ended now
             if self._is_delivered(editions, update) and (update is None or not again):
                 return None
             begun = self._begin(partition, update, editions, everything_again=again, without_base=without_base)
@@ -117,18 +114,13 @@ class Deliverer:
         """End an edition without sending the rest. What was sent stays; the next edition takes its place."""
         return self.ledger.end(begun, Ended(outcome="abandoned", at=self.now(), reason=reason))
 
-    def resume(self, begun: Begun) -> Delivery:
-        """Send the rest of an open edition, whatever is in force now. Raises DeliveryError."""
-        with turn_of(self.to.stream_address, self.state):
-            return self._send(begun)
-
     def _is_delivered(self, editions: Sequence[Edition], update: Update | None) -> bool:
         if not editions:
             return update is None
         begun, ended = self.ledger.began(editions[-1]), self.ledger.ended(editions[-1])
         return ended.outcome == "delivered" and begun.update == (update.name if update else None)
 
-    def _open(self, editions: Sequence[Edition], update: Update | None) -> Begun | None:
+    def _resumable(self, editions: Sequence[Edition], update: Update | None) -> Begun | None:
         """The open edition that is to be resumed; others are abandoned."""
         found = [self.ledger.began(each) for each in editions if not each.has_ended]
         reasons = [self._outdated(each, update) or ("another one was open" if len(found) > 1 else "") for each in found]
@@ -256,44 +248,39 @@ class Deliverer:
 
     def _send(self, begun: Begun) -> Delivery:
         """Send the rows that are not acknowledged yet, and end the edition."""
-        seen = self.acked(begun)
+        acks = self.ledger.parts("acks", begun).values()
         counts, seconds, shards = None, 0.0, 0
-        if len(seen) < begun.rows:
+        if left := begun.rows - len(union(acks)):
             shards = self._asked(lambda stream: len(stream.shards()))
             job, since = Job(self.ledger, self.to, self.folder, begun, self.told), time.monotonic()
             try:
-                counts = self._backend(begun.rows - len(seen)).send(job)
+                counts = self._backend(left).send(job)
             except DeliveryError:
                 if self.ledger.how_ended(begun) is None:
                     raise
             seconds = time.monotonic() - since
-            seen = self.acked(begun)
+            acks = self.ledger.parts("acks", begun).values()
         ended = self.ledger.how_ended(begun)  # by another runner
-        if ended is None and len(missing := everything(begun.rows) - seen):
+        if ended is None and len(missing := everything(begun.rows) - union(acks)):
             raise NotDeliveredError(
                 f"{len(missing):,} of {begun.rows:,} rows of edition {begun.edition} of {self.to.name} are not "
                 "acknowledged. The edition stays open: run the command again."
             )
-        ended = ended or self.ledger.end(begun, self._ended(begun, seen, counts, seconds, shards))
+        ended = ended or self.ledger.end(begun, self._ended(acks, counts, seconds, shards))
         if ended.outcome == "abandoned":
             raise AbandonedError(f"Edition {begun.edition} of {self.to.name} was abandoned meanwhile: {ended.reason}.")
         self._release(begun)
-        return Delivery(begun, ended, is_new=True, counts=counts)
+        return Delivery(begun, ended, counts)
 
-    def acked(self, begun: Begun) -> Ordinals:
-        """The rows that the stream has acknowledged to any sender."""
-        return acked(self.ledger, begun)
-
-    def _ended(self, begun: Begun, seen: Ordinals, counts: Counters | None, seconds: float, shards: int) -> Ended:
-        parts = self.ledger.parts("acks", begun).values()
-        repeats = sum(len(each.set()) for each in parts) - len(seen)
+    def _ended(self, acks: Collection[Part], counts: Counters | None, seconds: float, shards: int) -> Ended:
+        acked = len(union(acks))
         return Ended(
             outcome="delivered",
             at=self.now(),
-            acked=len(seen),
-            repeats=repeats,
-            ambiguous=sum(each.sent.ambiguous for each in parts if each.sent),
-            throttled=sum(each.sent.throttled for each in parts if each.sent),
+            acked=acked,
+            repeats=sum(len(each.set()) for each in acks) - acked,
+            ambiguous=sum(each.sent.ambiguous for each in acks if each.sent),
+            throttled=sum(each.sent.throttled for each in acks if each.sent),
             series=counts.series if counts else (),
             series_seconds=counts.series_seconds if counts else 1,
             seconds=round(seconds, 3),
@@ -352,8 +339,3 @@ class Deliverer:
                 said = str(error)
                 time.sleep(0.1 * 2**tries)
         raise StreamError(f"{self.to.stream_address} did not answer: {said.rstrip('.')}. Run the command again.")
-
-
-def deliver(update: Update, to: Destination, *, folder: Path, now: Clock = utc_now) -> Delivery | None:
-    """Deliver the update in force of the partition of `update`; None if that was done already. See `Deliverer`."""
-    return Deliverer(update.feed, to, folder, now).deliver(update.partition)

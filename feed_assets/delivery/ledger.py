@@ -11,10 +11,12 @@ ones even if the ledger was lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
@@ -135,6 +137,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def set(self) -> Ordinals:
         """The ordinals. Raises LedgerError."""
         return unpacked(self.ordinals)
+
+
+def union(parts: Iterable[Part]) -> Ordinals:
+    """The ordinals that any of these holders has seen. Raises LedgerError."""
+    return reduce(or_, (each.set() for each in parts), Ordinals())
 
 
 @dataclass(frozen=True, slots=True)

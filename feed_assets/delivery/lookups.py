@@ -94,15 +94,14 @@ def answers(deliverer: Deliverer, begun: Begun, count: int = SAMPLE) -> Answers:
 
 def _sample(deliverer: Deliverer, begun: Begun, count: int) -> Iterator[_Row]:
     partition, step = begun.partition or "", max(1, begun.rows // count)
-    wanted, ordinal = range(0, begun.rows, step)[:count], 0
+    first, end = 0, min(begun.rows, step * count)
     for file in begun.files:
         for batch in read_staged(deliverer.feed.blackboard, file, ("op", "key")):
-            for at in range(batch.num_rows):
-                if ordinal + at in wanted:
-                    operation, key = batch.column(0)[at].as_py(), batch.column(1)[at].as_py()
-                    version = Version(partition, begun.edition, ordinal + at).packed()
-                    yield _Row(placed_key(deliverer.to, partition, key), operation == DELETE, version)
-            ordinal += batch.num_rows
+            for at in range(-first % step, min(batch.num_rows, end - first), step):
+                operation, key = batch.column(0)[at].as_py(), batch.column(1)[at].as_py()
+                version = Version(partition, begun.edition, first + at).packed()
+                yield _Row(placed_key(deliverer.to, partition, key), operation == DELETE, version)
+            first += batch.num_rows
 
 
 def _later_deletes(deliverer: Deliverer, begun: Begun) -> bool:

@@ -15,8 +15,6 @@ from feed_assets.delivery.errors import LedgerError
 
 BLOCK: Final = 65_536
 """Ordinals in a block: the unit in which a loss is located."""
-MOST_ROWS: Final = 2**32
-"""A set has ordinals below this."""
 
 Ordinals = BitMap
 """A mutable set of ordinals; `|` joins, `-` takes away."""

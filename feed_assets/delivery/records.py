@@ -63,13 +63,3 @@ def details_of(data: bytes) -> Details | None:
     except msgspec.DecodeError:
         return None
     return found if found.format == FORMAT and found.op in {PUT, DELETE} else None
-
-
-def body_of(data: bytes) -> bytes:
-    """The row of a record of a delivery, as it was encoded: what follows the details, which hold no `]` but the last.
-
-    Names and partitions could hold one in a JSON string, so the end is found by decoding.
-    """
-    raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    raw.pop(DETAILS)
-    return msgspec.json.encode(raw)

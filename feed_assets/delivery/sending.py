@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,7 @@ from feed_assets.delivery.client.facade import Client
 from feed_assets.delivery.client.settings import ClientSettings, Counters
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import AbandonedError, NotDeliveredError
-from feed_assets.delivery.ledger import Begun, Ledger, PartWriter, utc_now
+from feed_assets.delivery.ledger import Begun, Ledger, PartWriter, union, utc_now
 from feed_assets.delivery.ordinals import BLOCK, Minutes, Ordinals, minute_text, note
 from feed_assets.delivery.records import Prefix
 from feed_assets.delivery.staging import read_staged
@@ -70,13 +69,9 @@ class Job:
         )
         client = Client(stream, settings)
         writer = self.ledger.holder("acks", self.begun.partition, self.begun.edition, holder)
-        attempt = Attempt(self.ledger, self.begun, client, writer, acked(self.ledger, self.begun))
+        seen = union(self.ledger.parts("acks", self.begun).values())
+        attempt = Attempt(self.ledger, self.begun, client, writer, seen)
         return attempt.send(rows)
-
-
-def acked(ledger: Ledger, begun: Begun) -> Ordinals:
-    """The rows that the stream has acknowledged to any sender."""
-    return reduce(lambda all_, each: all_ | each.set(), ledger.parts("acks", begun).values(), Ordinals())
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ The schema is there once, as Dagster's column schema: the UI shows it, readers a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -46,6 +46,11 @@ BOUNDARY = "feed/boundary"
 Two neighbours agree if the `after` of the earlier equals the `before` of the later."""
 COLUMN_SCHEMA = "dagster/column_schema"
 PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
+
+
+def specs_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> Iterable[dg.AssetSpec]:
+    """The assets of a definition, computed or only declared."""
+    return asset.specs if isinstance(asset, dg.AssetsDefinition) else [asset]
 
 
 def declared_feed(metadata: Mapping[str, Any]) -> FeedDeclaration | None:

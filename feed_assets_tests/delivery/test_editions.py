@@ -59,7 +59,7 @@ class Runner(Deliverer):
         if ended.outcome == "abandoned":
             raise AbandonedError("abandoned")
         self._release(begun)
-        return Delivery(begun, ended, is_new=True)
+        return Delivery(begun, ended)
 
 
 def put(board: Blackboard, edition: int, key: str, price: int | None) -> None:
@@ -174,7 +174,7 @@ def resume_any(self: Deliverer, editions: Sequence[Edition], _: Update | None) -
     [
         ("_is_beside_another", lambda *_: False, Actor("publisher", complete(NEWEST))),
         ("_sends_all", lambda *_: False, Actor("operator", invalidate(NEW))),
-        ("_open", resume_any, Actor("publisher", complete(NEWEST))),
+        ("_resumable", resume_any, Actor("publisher", complete(NEWEST))),
     ],
 )
 def test_without_a_rule_the_store_ends_wrong_in_some_order(

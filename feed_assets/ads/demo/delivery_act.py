@@ -241,7 +241,7 @@ class _Old(Deliverer):
         with _processes_end_with_their_task(self.spark):
             self.spark.sparkContext.parallelize(rows, 2).foreachPartition(_by_the_old_client(self.folder))
         ended = self.ledger.end(begun, Ended(outcome="delivered", at=self.now(), acked=len(rows)))
-        return Delivery(begun, ended, is_new=True)
+        return Delivery(begun, ended)
 
 
 class _IntoFile:
