@@ -188,8 +188,8 @@ class WorkflowAct(Demo):
     def _tell_of_killed(self, unit: int) -> None:
         """What the journal says of a task whose worker was killed: made, leased, given back, leased, committed."""
         events = story_of(self._place, unit)
-        what = [each.what.split()[0] for each in events]
-        self.expect_that(what == ["made", "leased", "failed,", "leased", "committed"], f"Unit {unit}: {what}")
+        what = [each.what.split()[0].rstrip(",") for each in events]
+        self.expect_that(what == ["made", "leased", "failed", "leased", "committed"], f"Unit {unit}: {what}")
         _, leased, back, _, done = events
         self.tell.say(
             f"Unit {unit}, whose worker was killed, was back {back.at - leased.at:.1f} s later: {back.what}. "
