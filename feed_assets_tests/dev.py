@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS
 
-ROOT = Path(__file__).parents[1]
 MODULE = "feed_assets.definitions"
 FREQUENT_DAEMON = Path(__file__).with_name("frequent_daemon")
 """A folder for PYTHONPATH, with which Dagster's daemon looks for backfills every three seconds instead of every 30."""

@@ -15,11 +15,11 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.benchmarks.generated import portal_sources, write_day
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed
 from feed_assets_tests.harness import ALL
 
-ROOT = Path(__file__).parents[2]
 FIRST = date(2019, 11, 1)
 AS_OF = "2019-12-15T00:00:00"
 IMPRESSIONS = 26_000

@@ -28,6 +28,7 @@ from feed_assets.workflow.reigns import Reign, take_over
 from feed_assets.workflow.snapshots import listed, load_newest, snapshot_once
 from feed_assets.workflow.state import State
 from feed_assets.workflow.tasks import MOST_TASKS, NewTask
+from feed_assets_tests import ROOT
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, under_way
 
 NAME = "orders"
@@ -48,7 +49,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
         base = str(scratch / str(at_once))
         _Filling(base).fill(tasks, mutations, at_once)
         command = [sys.executable, "-m", __name__, base]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        found = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
         rows.append(Row(f"{tasks:,} tasks", f"{found.pop('mutations'):,} mutations of {at_once}", found))
     values = rows[0].values
     comparisons = [

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.benchmarks.results import LEFT_OUT, Comparison, Report, Row, timed
 
-ROOT = Path(__file__).parents[2]
 DEMO_GOAL, TESTS_GOAL = 45.0, 720.0
 
 

@@ -23,6 +23,7 @@ import psycopg
 
 from feed_assets.workflow.calls import Configure, Insert
 from feed_assets.workflow.tasks import MOST_TASKS, NewTask
+from feed_assets_tests import ROOT
 from feed_assets_tests.benchmarks import queue_clients
 from feed_assets_tests.benchmarks.queue_clients import NAME, STAGE, TABLE
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, Value, under_way
@@ -175,7 +176,8 @@ def _connected(subject: Subject, most: int, seconds: float) -> Iterator[_Clients
     command = [sys.executable, "-m", queue_clients.__name__, subject.client, subject.address]
     command += [str(THREADS), str(most), str(seconds)]
     processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(PROCESSES)
     ]
     try:
         for each in processes:

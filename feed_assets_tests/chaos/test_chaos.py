@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.chaos.bases import on_server
 from feed_assets_tests.chaos.broken import BROKEN
 from feed_assets_tests.chaos.run import Chaos
@@ -20,14 +21,13 @@ from feed_assets_tests.waiting import HANGS
 
 pytestmark = pytest.mark.slow
 
-REPOSITORY = Path(__file__).parents[2]
 KILLS = 24
 
 
 def chaos(*options: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and runs, in a process of its own: the workers are its forks, and it has no threads."""
     command = [sys.executable, "-m", "feed_assets_tests.chaos", "--json", "--life", "1", "--seed", "1", *options]
-    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=HANGS)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=HANGS)
     assert ran.returncode in {0, 1}, ran.stderr
     return ran.returncode, json.loads(ran.stdout)["runs"]
 

@@ -19,9 +19,9 @@ from feed_assets.operations.doctor import examine
 from feed_assets.resources.settings import Settings
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
+from feed_assets_tests import ROOT
 from feed_assets_tests.listening import free_port
 
-ROOT = Path(__file__).parents[2]
 SECRET = "tiger-in-the-night"
 CHECKS = ["project", "java", "spark", "storage", "clock", "dagster", "state", "disk"]
 

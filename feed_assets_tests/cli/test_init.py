@@ -14,7 +14,8 @@ from runpy import run_path
 import pytest
 from click.testing import Result
 
-ROOT = Path(__file__).parents[2]
+from feed_assets_tests import ROOT
+
 Run = Callable[..., Result]
 IGNORED = re.findall(r"^/?([a-z]\w*)/$", (ROOT / "examples/shop/.gitignore").read_text(), re.MULTILINE)
 """Packages of these names would not be committed."""

@@ -15,10 +15,10 @@ import pytest
 from click.testing import Result
 
 from feed_assets.resources.settings import Settings
+from feed_assets_tests import ROOT
 from feed_assets_tests.listening import free_port
 
 Run = Callable[..., Result]
-ROOT = Path(__file__).parents[2]
 COMPUTING = [
     ["land", "open_bandit_ads", str(ROOT / "README.md")],
     ["backfill", "--from", "2019-11-24", "--to", "2019-11-24"],

@@ -22,10 +22,9 @@ from feed_assets.engine.session import QUICKLY
 from feed_assets.file_feed import latest, open_feed
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_sources
+from feed_assets_tests import ROOT
 from feed_assets_tests.harness import AS_OF
 from feed_assets_tests.waiting import HANGS
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.project.assembly import Project
 from feed_assets.resources.settings import Settings
 from feed_assets.sources.loading import load_sources
+from feed_assets_tests import ROOT
 from feed_assets_tests.harness import settings_below
 from feed_assets_tests.waiting import HANGS
-
-ROOT = Path(__file__).parents[2]
 
 LISTING = """\
 ad_catalog <-

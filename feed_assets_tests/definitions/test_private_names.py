@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from feed_assets_tests import ROOT
+
 SEEN_WITH = {"dagster": "1.13", "pyspark": "4.3"}
 OWNERS = {
     "SparkSession": "_jsparkSession _jvm _jdf _instantiatedSession _activeSession listenerBus statusStore sqlParser "

@@ -30,11 +30,11 @@ from feed_assets.sources.expressions import check_expressions, event_time
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.thresholds import GrowthCosts
+from feed_assets_tests import ROOT
 from feed_assets_tests.harness import ads, failed_checks, messages
 from feed_assets_tests.reference.pages import problems
 from feed_assets_tests.reference.sources import described
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "shop"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

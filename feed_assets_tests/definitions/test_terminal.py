@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import dagster as dg
 
-ROOT = Path(__file__).parents[2]
+from feed_assets_tests import ROOT
 
 
 @dg.asset

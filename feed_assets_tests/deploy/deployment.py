@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.listening import family, free_port
 from feed_assets_tests.waiting import HANGS
 
-ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PROGRAMS = Path(sys.executable).parent
 INSTALLED = "/opt/feed-assets/bin/"

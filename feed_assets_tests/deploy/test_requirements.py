@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from feed_assets_tests import ROOT
 
 
 def pinned(path: Path) -> dict[str, str]:

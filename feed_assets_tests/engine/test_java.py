@@ -6,14 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from feed_assets.engine.java import JavaError, ensure_java
+from feed_assets_tests import ROOT
 from feed_assets_tests.waiting import HANGS
-
-ROOT = Path(__file__).parents[2]
 
 ONE_TEST = """
 import sys

@@ -33,12 +33,12 @@ from feed_assets.file_feed import history, publish_files
 from feed_assets.pipes.launchers import EMR, ENTRY_POINT, EMRServerless
 from feed_assets.pipes.messages import Messages
 from feed_assets.resources.storage import BlackboardResource
+from feed_assets_tests import ROOT
 from feed_assets_tests.harness import AS_OF, DAY, Installation, failed_checks, messages, settings_below
 from feed_assets_tests.pipes import project
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 AUDITED = "audited_counts/v1.0"
 ROLE = "arn:aws:iam::123456789012:role/job"
 SERVERLESS_VARIABLE, YARN_VARIABLE = "spark.emr-serverless.driverEnv.", "spark.yarn.appMasterEnv."

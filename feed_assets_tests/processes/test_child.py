@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from feed_assets.processes.child import Child, end_with_parent, first_ready, leave_signals, take_signals
+from feed_assets_tests import ROOT
 from feed_assets_tests.waiting import until
-
-ROOT = Path(__file__).parents[2]
 
 
 def echo(parent: Connection, greeting: str) -> None:

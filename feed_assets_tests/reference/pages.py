@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.reference import api, commands, datasets, deliveries, settings, sources
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "reference/api.md": api.page,

@@ -21,6 +21,7 @@ import pytest
 from feed_assets.blackboard.location import open_blackboard
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master
+from feed_assets_tests import ROOT
 from feed_assets_tests.listening import family, free_port, listening
 from feed_assets_tests.servers import versitygw
 from feed_assets_tests.servers.fault_proxy import FaultProxy
@@ -29,8 +30,6 @@ from feed_assets_tests.servers.server import MissingServerError, S3Server
 from feed_assets_tests.waiting import until
 
 pytestmark = pytest.mark.slow
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(params=["versitygw", "ceph"])
@@ -72,16 +71,16 @@ def test_no_process_of_the_tests_asks_the_machine_that_it_runs_on_for_credential
     environment = {name: value for name, value in os.environ.items() if name != variable}
     shown = f"import os, feed_assets_tests.servers.server; print(os.environ['{variable}'])"
     command = [sys.executable, "-c", shown]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "true\n"
 
 
 def test_the_program_of_the_servers_says_how_it_is_called():
     program = [sys.executable, "-m", "feed_assets_tests.servers"]
-    help_ = subprocess.run([*program, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    help_ = subprocess.run([*program, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "{s3,cluster} port" in help_.stdout
     for arguments in ([], ["s4", "7480"], ["s3", "port"], ["s3", "65536"]):
-        refused = subprocess.run([*program, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        refused = subprocess.run([*program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
         assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
 
 
@@ -99,7 +98,7 @@ time.sleep(60)
 @pytest.mark.usefixtures("versitygw")
 def test_a_server_ends_when_whoever_started_it_is_killed(tmp_path: Path):
     command = [sys.executable, "-c", STARTS_A_SERVER, tmp_path / "data"]
-    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as starter:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         _, pid = starter.stdout.readline().split()
         assert Path(f"/proc/{pid}").exists()
@@ -123,9 +122,7 @@ def test_the_server_of_make_s3_says_how_to_use_it_and_keeps_its_data(tmp_path: P
             assert [entry.key for entry in board.page("").entries] == expected
             if not expected:
                 board.create("x", b"")
-                refused = subprocess.run(
-                    command("s3", port), cwd=REPOSITORY, capture_output=True, text=True, check=False
-                )
+                refused = subprocess.run(command("s3", port), cwd=ROOT, capture_output=True, text=True, check=False)
                 assert refused.returncode == 1
                 assert f"port {port} of 127.0.0.1 cannot be used" in refused.stderr
 
@@ -164,7 +161,7 @@ def test_the_cluster_of_make_cluster_computes_for_its_user_alone_and_shows_its_s
         driving = [sys.executable, "-c", COMPUTES]
         environment = {**os.environ, **exports}
         pipe = subprocess.PIPE
-        with subprocess.Popen(driving, cwd=REPOSITORY, env=environment, stdin=pipe, stdout=pipe, text=True) as driver:
+        with subprocess.Popen(driving, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True) as driver:
             assert driver.stdout is not None
             assert driver.stdout.readline() == "4950\n"
             shown = list(command_lines(serving.pid, driver.pid))
@@ -227,7 +224,7 @@ def command(server: str, port: int) -> list[str]:
 @contextmanager
 def in_foreground(server: str, port: int, directory: Path) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
     """Run the command of a make target in this directory; yields its exports and its process, and ends it by Ctrl-C."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         command(server, port), cwd=directory, env=environment, stdout=subprocess.PIPE, text=True
     ) as serving:
@@ -252,7 +249,7 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_make_s3_says_how_to_get_its_server_and_takes_no_other(tmp_path: Path):
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), versitygw.PROGRAM_VARIABLE: os.devnull}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), versitygw.PROGRAM_VARIABLE: os.devnull}
     refused = subprocess.run(
         command("s3", free_port()), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )

@@ -26,11 +26,11 @@ from feed_assets.starts.tables import newest_attempts, save_attempts
 from feed_assets.state import address, event_log, schema, store
 from feed_assets.state.address import StoreError, sqlite_url, state_url
 from feed_assets.state.store import Store
+from feed_assets_tests import ROOT
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
 from feed_assets_tests.waiting import until
 
-ROOT = Path(__file__).parents[2]
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 BASE, PLACE = "file:///base", ("ads/v1", "2019-11-24")
 BRANCH = """

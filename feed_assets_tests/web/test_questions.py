@@ -11,14 +11,13 @@ import pytest
 
 from feed_assets.file_feed.record import FeedInput
 from feed_assets.serving.tokens import add_token
+from feed_assets_tests import ROOT
 from feed_assets_tests.harness import AS_OF, DAY, Installation, settings_below
 from feed_assets_tests.plain_flows import publish_attempts
 from feed_assets_tests.waiting import until
 from feed_assets_tests.web.asking_project import FLOW, MODULE, OWN, definitions, publish
 from feed_assets_tests.web.gated_shop import environment, serving
 from feed_assets_tests.web.windows_service import Client
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass

@@ -16,12 +16,15 @@ from feed_assets.workflow.client import Client
 from feed_assets.workflow.finding import client_of
 from feed_assets.workflow.places import create_workflow, open_board, open_workflow
 from feed_assets.workflow.running import run_master
+from feed_assets_tests import ROOT
 
 
 @contextmanager
 def served(base: Path, name: str) -> Iterator[Client]:
     """A client of a master that runs while the block does."""
-    with subprocess.Popen([sys.executable, "-m", __name__, str(base), name], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", __name__, str(base), name], cwd=ROOT, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"ready\n"

@@ -22,6 +22,7 @@ from feed_assets.workflow.calls import Configure, Insert
 from feed_assets.workflow.client import Client
 from feed_assets.workflow.places import Place, create_workflow, open_board
 from feed_assets.workflow.tasks import NewTask
+from feed_assets_tests import ROOT
 from feed_assets_tests.waiting import HANGS, until
 from feed_assets_tests.workflow.processes import client_of, flow_of
 
@@ -137,6 +138,7 @@ class Stage:
         command = [sys.executable, "-m", "feed_assets_tests.workflow.processes", role, self.base, self.name, *options]
         popen = subprocess.Popen(
             command,
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.waiting import HANGS
 
 pytestmark = pytest.mark.slow
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.slow
 def kills(*options: str) -> tuple[int, str]:
     """Exit code and output, in a process of its own: the workers are its forks, and it has no threads."""
     command = [sys.executable, "-m", "feed_assets_tests.workflow.kills", "--seed", "1", *options]
-    repository = Path(__file__).parents[2]
-    ran = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False, timeout=HANGS)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=HANGS)
     assert ran.returncode in {0, 1}, ran.stderr
     return ran.returncode, ran.stdout
 

@@ -24,12 +24,12 @@ from feed_assets.ads.demo.story import prepare_base
 from feed_assets.cli.main import main
 from feed_assets.file_feed import history, open_feed, records
 from feed_assets.resources.settings import Settings, SettingsError
+from feed_assets_tests import ROOT
 from feed_assets_tests.open_bandit import TOTALS
 from feed_assets_tests.waiting import HANGS
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
 FIRST_DAY, SECOND_DAY, LATE, BROKEN = "2019-11-24", "2019-11-25", "2019-11-27", "2019-11-29"
 OF_FORMER = "a cursor of the former demo"

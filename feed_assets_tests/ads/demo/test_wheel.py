@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from feed_assets_tests import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 FIRST_STEP = """

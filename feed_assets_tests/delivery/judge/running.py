@@ -11,20 +11,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import boto3
 import msgspec
 from botocore.config import Config
 
+from feed_assets_tests import ROOT
 from feed_assets_tests.delivery.judge.account import Account
 from feed_assets_tests.delivery.judge.faults import Fault, Rule
 from feed_assets_tests.delivery.judge.log import Log
 from feed_assets_tests.delivery.judge.signatures import ACCESS_KEY, SECRET_KEY
 from feed_assets_tests.delivery.judge.streams import REGION
 from feed_assets_tests.servers.server import LocalServer
-
-REPOSITORY: Final = Path(__file__).parents[3]
 
 
 class JudgeServer(LocalServer):
@@ -62,7 +61,7 @@ class JudgeServer(LocalServer):
         """See `LocalServer.start`."""
         module = "feed_assets_tests.delivery.judge"
         command = [sys.executable, "-m", module, str(self.port), self.data / "log"]
-        self._run(command, {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"})
+        self._run(command, {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"})
         self._wait(self._answers)
 
     @property

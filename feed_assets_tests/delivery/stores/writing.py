@@ -15,9 +15,9 @@ from pathlib import Path
 from feed_assets.delivery.stores.address import open_store
 from feed_assets.delivery.stores.port import Change, Store
 from feed_assets.delivery.versions import Version
+from feed_assets_tests import ROOT
 
 VARIABLE = "STORE_OF_TESTS"
-REPOSITORY = Path(__file__).parents[3]
 KEYS = [f"k{number}" for number in range(60)]
 EDITIONS = 40
 AT_ONCE = 250
@@ -58,7 +58,7 @@ def started(url: str, folder: Path, space: str, what: str, number: int) -> subpr
     """A process that writes."""
     command = [sys.executable, "-m", __spec__.name, str(folder), space, what, str(number)]
     environment = {**os.environ, VARIABLE: url}
-    return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 if __name__ == "__main__":
