@@ -93,7 +93,7 @@ def list_command(name: str | None, *, as_json: bool) -> None:
     installation = load_installation()
     if name is None:
         rows: list[dict[str, Any]] = [
-            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.shown_store or ""}
+            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.store or ""}
             for each in _destinations(installation)
         ]
         return print_json(rows) if as_json else _table(rows, "There is no destination: write deliveries/NAME.yaml.")
@@ -252,7 +252,7 @@ def consume(
     with stopped_by_signals() as stop, consumer_of(deliverer, state, accept_loss=accept_loss) as consumer:
         if from_oldest:
             forget(state, name)
-        into = to.shown_store if to.who_settles == "consumer" else "nothing: only what arrives is counted"
+        into = to.store if to.who_settles == "consumer" else "nothing: only what arrives is counted"
         say(f"Consuming {to.stream} into {into}. Ctrl-C ends it.")
         if listening is not None:
             settled = consume_and_serve(consumer, listening)
@@ -314,7 +314,7 @@ def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: b
 
     found = look(deliverer.to, deliverer.folder, key, partition)
     if found is None:
-        complain(f"{deliverer.to.shown_store} has no value for {' '.join(key)} of {name}.")
+        complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
         raise SystemExit(FAILED)
     if as_json:
         print_json(found)

@@ -317,7 +317,7 @@ class Deliverer:
             "key": list(to.key),
             "shard_key": list(to.shard_columns),
             "stream": to.stream_address,
-            "store": to.shown_store,
+            "store": to.store,
             "values": to.values,
             "encoding": encoding.FORMAT,
         }

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
@@ -52,9 +51,9 @@ class Destination(BaseModel):
     mode: Literal["changes", "all"] = "changes"
     """`changes`: what differs from the last delivery of the partition. `all`: every row each time."""
     store: str | None = None
-    """`sqlite`, `sqlite:////FILE` or `redis://HOST:PORT/DATABASE`, which the consumer fills.
+    """`sqlite`, `sqlite:////FILE` or `redis://HOST:PORT/DATABASE`, which the consumer fills; with TLS `rediss://`.
 
-    With a password in it, the file is a secret; no message and no ledger shows it. Default: none.
+    User and password are in the variable `FEED_ASSETS_STORE_<DESTINATION>`, never here. Default: none.
     """
     space: str = ""
     """The first part of the store's keys; only this destination writes there.
@@ -170,11 +169,6 @@ class Destination(BaseModel):
     def stream_address(self) -> str:
         """The stream without options: two destinations may share it."""
         return self.stream.partition("?")[0]
-
-    @property
-    def shown_store(self) -> str | None:
-        """The store without a password, for messages and ledgers."""
-        return None if self.store is None else without_credentials(self.store)
 
     @property
     def shard_columns(self) -> tuple[str, ...]:

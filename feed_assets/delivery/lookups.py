@@ -15,7 +15,7 @@ from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.ledger import Begun, utc_now
 from feed_assets.delivery.records import DELETE
 from feed_assets.delivery.staging import read_staged
-from feed_assets.delivery.stores.address import KEEP_SECONDS, open_store
+from feed_assets.delivery.stores.address import KEEP_SECONDS, open_store, options_of
 from feed_assets.delivery.stores.port import Store
 from feed_assets.delivery.versions import Version
 from feed_assets.file_feed.wording import counted
@@ -52,7 +52,7 @@ def store_of(to: Destination, folder: Path, *, keep_seconds: float = KEEP_SECOND
     """The store of a destination; see `open_store`. Raises DestinationError if it has none, StoreUnusableError."""
     if to.store is None:
         raise DestinationError(f"{to.name} has no store: name one in `store:`.")
-    return open_store(to.store, folder, keep_seconds=keep_seconds)
+    return open_store(to.store, folder, options=options_of(to.name), keep_seconds=keep_seconds)
 
 
 def lookup(to: Destination, folder: Path, key: Sequence[str], partition: str | None = None) -> dict[str, Any] | None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from feed_assets.delivery.destination import Destination, load_destinations
+from feed_assets.delivery.lookups import store_of
 from feed_assets.delivery.sending import LOCAL_STREAMS
-from feed_assets.delivery.stores.address import EMBEDDED, FILE, open_store
+from feed_assets.delivery.stores.address import EMBEDDED, FILE
 from feed_assets.delivery.streams.address import open_stream, require_stream
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.doctor import Finding, checked
@@ -54,6 +55,6 @@ def _stream(to: Destination, folder: Path) -> Finding:
 def _store(to: Destination, folder: Path) -> Finding:
     if to.store == EMBEDDED and not (folder / FILE).exists():
         return Finding("warning", f"{folder / FILE} {NOT_YET}.", "The first consumer creates it.")
-    with open_store(to.store or EMBEDDED, folder) as store:
+    with store_of(to, folder) as store:
         store.get_many(to.store_space, [""], now=time.time())
         return Finding("ok", f"{store.title} answers")

@@ -5,16 +5,15 @@ Here: both stores on this machine, with one client, quiet and while another proc
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import quantiles
 from time import perf_counter, process_time
+from unittest.mock import patch
 
-from redis import Redis
-
-from feed_assets.delivery.stores.address import open_store
 from feed_assets.delivery.stores.port import Change, Store
 from feed_assets.delivery.versions import Version
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, Value
@@ -37,9 +36,9 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     rows, p99 = [], {}
     size = f"{keys:,} keys"
     try:
-        with Redis.from_url(server.url) as client:
+        with server.client() as client, patch.dict(os.environ, server.environment):
             for name, url in (("SQLite", "sqlite"), ("Redis", server.url)):
-                with open_store(url, scratch) as store:
+                with writing.opened(url, scratch) as store:
                     for edition, subject in ((1, "new keys"), (2, "newer values"), (1, "repeats")):
                         rows.append(Row(size, f"{name}: {subject}", _applied(store, keys, edition)))
                     calls = {f"{name}: a lookup": _looking(store)}

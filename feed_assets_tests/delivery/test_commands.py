@@ -147,9 +147,16 @@ def test_mistakes_are_named_with_what_to_do(run: Run, source: Source, tmp_path: 
     assert "There is no destination: write deliveries/NAME.yaml." in run("ls").stderr
 
 
-def test_the_password_of_a_store_is_neither_shown_nor_kept(run: Run, source: Source, tmp_path: Path) -> None:
+def test_the_password_of_a_store_is_neither_shown_nor_kept(
+    run: Run, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "deliveries/prices.yaml"
     path.write_text(YAML.replace("store: sqlite", "store: redis://:s3cret@127.0.0.1:1/0"))
+    refused = run("ls", code=2)
+    assert "user and password are in the variable FEED_ASSETS_STORE_<DESTINATION>" in " ".join(refused.stderr.split())
+    assert "s3cret" not in refused.output
+    path.write_text(YAML.replace("store: sqlite", "store: redis://127.0.0.1:1/0"))
+    monkeypatch.setenv("FEED_ASSETS_STORE_PRICES", '{"password": "s3cret"}')
     source.publish(prices(tea=2.5))
 
     told = [
@@ -159,8 +166,8 @@ def test_the_password_of_a_store_is_neither_shown_nor_kept(run: Run, source: Sou
     kept = [each for each in tmp_path.rglob("*") if each.is_file() and b"s3cret" in each.read_bytes()]
 
     assert not [each for each in told if "s3cret" in each.output]
-    assert "redis://***@127.0.0.1:1/0" in told[0].stdout
-    assert kept == [path]
+    assert "redis://127.0.0.1:1/0" in told[0].stdout
+    assert kept == []
 
 
 def test_doctor_looks_at_stream_and_store_and_makes_neither(run: Run, source: Source, tmp_path: Path) -> None:

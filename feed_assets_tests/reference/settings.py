@@ -62,6 +62,10 @@ OTHERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "FEED_ASSETS_RECEIVE_<OPTION>": ("Options of the [receiver](../push.md#limits).", "see there"),
         "FEED_ASSETS_SERVE_<OPTION>": ("Options of [`feed-assets serve`](commands.md#feed-assets-serve).", "see there"),
+        "FEED_ASSETS_STORE_<DESTINATION>": (
+            "[Credentials for the store of a delivery](../delivery.md#the-yaml) as a JSON object; a secret.",
+            "none",
+        ),
         "FEED_ASSETS_WORKFLOW_<COMMAND>_<OPTION>": (
             "Options of [`feed-assets workflow`](commands.md#feed-assets-workflow).",
             "see there",

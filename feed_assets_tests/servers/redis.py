@@ -6,6 +6,7 @@ is installed.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnectionError
 
+from feed_assets.delivery.stores.address import options_variable
 from feed_assets_tests.servers.debian import libraries, unpacked
 from feed_assets_tests.servers.server import LocalServer
 
@@ -32,13 +34,17 @@ class RedisServer(LocalServer):
 
     @property
     def url(self) -> str:
-        """The URL for clients, with the password."""
-        return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
+        """The URL for clients."""
+        return f"redis://127.0.0.1:{self.port}/0"
 
     @property
     def environment(self) -> dict[str, str]:
-        """See `LocalServer.environment`: nothing; a client is told the URL."""
-        return {}
+        """See `LocalServer.environment`: the password, for the destination `prices`."""
+        return {options_variable("prices"): json.dumps({"password": self.password})}
+
+    def client(self) -> Redis:
+        """A client of redis-py."""
+        return Redis.from_url(self.url, password=self.password, retry=None)
 
     def start(self) -> None:
         """See `LocalServer.start`."""
@@ -62,7 +68,7 @@ class RedisServer(LocalServer):
         self._wait(self._answers)
 
     def _answers(self) -> bool:
-        with Redis.from_url(self.url, retry=None) as client:
+        with self.client() as client:
             try:
                 return bool(client.ping())
             except NoConnectionError:  # also while it loads its data

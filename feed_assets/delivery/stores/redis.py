@@ -102,7 +102,7 @@ class RedisStore:
     memory unless the server's `hash-max-listpack-value` is above their size.
     """
 
-    def __init__(self, url: str, title: str, *, keep_seconds: float) -> None:
+    def __init__(self, url: str, title: str, *, options: Mapping[str, str], keep_seconds: float) -> None:
         self._title = title
         self._keep = round(keep_seconds * 1000)
         self._client = Redis.from_url(
@@ -110,6 +110,7 @@ class RedisStore:
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=ANSWER_SECONDS,
             retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), TRIES),
+            **options,
         )
         self._apply = self._client.register_script(_APPLY)
         self._get_many = self._client.register_script(_GET_MANY)
@@ -207,7 +208,7 @@ def _batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
 def _advice(error: RedisError) -> str:
     match error:
         case AuthenticationError():
-            return "Check the user and the password in the URL."
+            return "Check the user and the password in FEED_ASSETS_STORE_<DESTINATION>."
         case OutOfMemoryError():
             return "Give the server more memory (maxmemory), or let values expire. Applying again does no harm."
         case ReadOnlyError():

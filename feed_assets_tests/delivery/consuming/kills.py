@@ -391,7 +391,7 @@ def _places(kind: str, folder: Path) -> Iterator[tuple[Callable[[Path], str], st
     redis = RedisServer(folder / "redis")
     redis.start()
     try:
-        with postgresql() as server:
+        with postgresql() as server, patch.dict(os.environ, redis.environment):
             yield (lambda _: new_database(server)), redis.url
     finally:
         redis.kill()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from redis import Redis
 
 from feed_assets.blackboard.location import open_blackboard
 from feed_assets.cli.main import main
@@ -87,9 +86,10 @@ def test_the_command_consumes_until_sigterm_and_shows_its_figures(installed: Ins
     try:
         until(lambda: asked(port, "/health")[0] == 200 or process.poll() is not None)
         until(lambda: installed.world.values(*MANY) == MANY)
+        applied = 'feed_assets_delivery_records_total{hop="settled",outcome="applied"} 50.0'
+        until(lambda: applied in asked(port, "/metrics")[1])  # counted after they are in the store
         status, figures = asked(port, "/metrics")
         assert status == 200
-        assert 'feed_assets_delivery_records_total{hop="settled",outcome="applied"} 50.0' in figures
         assert 'feed_assets_delivery_lag_seconds{shard="shardId-000000000001"}' in figures
         assert "product" not in figures
         assert asked(port, "/ready") == (200, '{"waiting":{},"late":[]}')
@@ -153,9 +153,14 @@ def test_consuming_again_from_the_oldest_record_changes_nothing(installed: Insta
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def url(request: pytest.FixtureRequest) -> str:
-    """The URL of a store."""
-    return request.param if request.param == "sqlite" else request.getfixturevalue("redis_server").url
+def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a store; the environment has its password."""
+    if request.param == "sqlite":
+        return "sqlite"
+    server: RedisServer = request.getfixturevalue("redis_server")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return server.url
 
 
 def test_k21_a_lookup_asks_the_store_once(url: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -181,7 +186,7 @@ def calls(request: pytest.FixtureRequest, url: str) -> dict[str, int]:
     if url == "sqlite":
         return {}
     server: RedisServer = request.getfixturevalue("redis_server")
-    with Redis.from_url(server.url) as client:
+    with server.client() as client:
         return {
             name: figures["calls"]
             for name, figures in client.info("commandstats").items()

@@ -8,23 +8,29 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from redis import Redis
 
-from feed_assets.delivery.stores.address import KEEP_SECONDS, open_store
+from feed_assets.delivery.stores.address import KEEP_SECONDS
 from feed_assets.delivery.stores.port import Store
+from feed_assets_tests.delivery.stores.writing import opened
+from feed_assets_tests.servers.redis import RedisServer
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def url(request: pytest.FixtureRequest) -> str:
-    """The URL of a store, which other tests may use, too."""
-    return request.param if request.param == "sqlite" else request.getfixturevalue("redis_server").url
+def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a store, which other tests may use, too; the environment has its password."""
+    if request.param == "sqlite":
+        return "sqlite"
+    server: RedisServer = request.getfixturevalue("redis_server")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return server.url
 
 
 @pytest.fixture
 def store(url: str, tmp_path: Path) -> Iterator[Store]:
     """A store."""
-    with open_store(url, tmp_path) as opened:
-        yield opened
+    with opened(url, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture
@@ -34,14 +40,14 @@ def space() -> str:
 
 
 @pytest.fixture
-def forget(url: str, store: Store) -> Callable[[str], int]:
+def forget(request: pytest.FixtureRequest, url: str, store: Store) -> Callable[[str], int]:
     """Lets a store forget the tombstones and ended values of a space, as when the time to keep them has passed."""
 
     def forget_in_sqlite(space: str) -> int:
         return store.sweep(before=time.time() + 1)
 
     def forget_in_redis(space: str) -> int:
-        with Redis.from_url(url) as client:
+        with request.getfixturevalue("redis_server").client() as client:
             keys = [key for key in client.scan_iter(f"{space}:*", 1000) if 0 <= client.pttl(key) <= KEEP_SECONDS * 1000]
             return client.delete(*keys) if keys else 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from feed_assets.delivery.errors import StoreUnusableError
-from feed_assets.delivery.stores.address import open_store
+from feed_assets.delivery.stores.address import open_store, options_of
 from feed_assets.delivery.stores.port import Change
 
 SECRET = "hunter2"
@@ -27,14 +27,28 @@ def test_sqlite_is_a_file_of_the_folder_and_a_url_names_any_file(tmp_path: Path)
     ("url", "title"),
     [
         ("redis://cache", "redis://cache/0"),
-        (f"redis://:{SECRET}@cache:6380/3", "redis://cache:6380/3"),
-        (f"rediss://user:{SECRET}%40%2F@cache/", "rediss://cache/0"),
-        (f"redis://:{SECRET}@[::1]:6379/0", "redis://[::1]:6379/0"),
+        ("redis://cache:6380/3", "redis://cache:6380/3"),
+        ("rediss://cache/", "rediss://cache/0"),
+        ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
     ],
 )
-def test_a_url_of_redis_is_shown_without_its_password_and_opens_nothing_yet(tmp_path: Path, url: str, title: str):
-    with open_store(url, tmp_path) as store:
+def test_a_url_of_redis_opens_nothing_yet(tmp_path: Path, url: str, title: str):
+    with open_store(url, tmp_path, options={"username": "user", "password": SECRET}) as store:
         assert store.title == title
+
+
+def test_credentials_are_a_json_object_of_a_variable_and_others_are_refused(tmp_path: Path):
+    options = options_of("prices-eu", {"FEED_ASSETS_STORE_PRICES_EU": f'{{"password": "{SECRET}", "db": "1"}}'})
+    with pytest.raises(StoreUnusableError) as refused:
+        open_store("redis://cache", tmp_path, options=options)
+    assert str(refused.value) == "redis://cache/0 has no option db; there are password, username."
+    with open_store("rediss://cache", tmp_path, options={"ssl_ca_certs": "ca.pem"}):
+        pass
+    for wrong in (SECRET, f'["{SECRET}"]', '{"password": 1}'):
+        with pytest.raises(StoreUnusableError, match="FEED_ASSETS_STORE_PRICES is no JSON object of texts") as refused:
+            options_of("prices", {"FEED_ASSETS_STORE_PRICES": wrong})
+        assert SECRET not in str(refused.value)
+    assert options_of("prices", {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +67,8 @@ def test_a_url_of_redis_is_shown_without_its_password_and_opens_nothing_yet(tmp_
         f"redis://:{SECRET}@host:port/0",
         f"redis://:{SECRET}@host:0/0",
         f"redis://:{SECRET}@host:99999/0",
+        f"redis://:{SECRET}@host/0",
+        f"redis://{SECRET}@host",
         f"redis://:{SECRET}@host/one",
         f"redis://:{SECRET}@host/0?timeout=1",
         f"redis://:a/{SECRET}@host/0",
@@ -76,7 +92,7 @@ def test_without_the_package_of_redis_the_extra_is_named(tmp_path: Path, monkeyp
     monkeypatch.delitem(sys.modules, "feed_assets.delivery.stores.redis", raising=False)
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(StoreUnusableError) as refused:
-        open_store(f"redis://:{SECRET}@cache", tmp_path)
+        open_store("redis://cache", tmp_path, options={"password": SECRET})
     assert str(refused.value) == "redis://cache/0 needs the package redis: pip install 'feed_assets[delivery]'."
     with open_store("sqlite", tmp_path):
         pass

@@ -11,7 +11,6 @@ from threading import Barrier
 import pytest
 
 from feed_assets.delivery.errors import SpaceTakenError
-from feed_assets.delivery.stores.address import open_store
 from feed_assets.delivery.stores.port import Store
 from feed_assets_tests.delivery.stores import writing
 from feed_assets_tests.delivery.stores.writing import EDITIONS, KEYS
@@ -49,7 +48,7 @@ def test_of_owners_that_claim_a_space_at_once_one_gets_it(url: str, space: str, 
     owners = ["prices", "stock", "ratings", "offers"]
 
     def claim(owner: str, barrier: Barrier) -> list[str]:
-        with open_store(url, tmp_path) as store:
+        with writing.opened(url, tmp_path) as store:
             barrier.wait()
             taken = []
             for number in range(25):

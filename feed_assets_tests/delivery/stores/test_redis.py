@@ -19,13 +19,15 @@ OLD, NEW = b"1", b"2"
 
 
 @pytest.fixture
-def url(redis_server: RedisServer) -> str:
+def url(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in redis_server.environment.items():
+        monkeypatch.setenv(name, value)
     return redis_server.url
 
 
 @pytest.fixture
-def client(url: str) -> Iterator[Redis]:
-    with Redis.from_url(url) as opened:
+def client(redis_server: RedisServer) -> Iterator[Redis]:
+    with redis_server.client() as opened:
         yield opened
         opened.config_set("maxmemory", 0)
         opened.config_set("maxmemory-policy", "noeviction")
@@ -60,9 +62,8 @@ def test_a_server_that_has_lost_the_script_gets_it_again(client: Redis, store: S
 
 
 def test_a_wrong_password_is_said_and_not_shown(redis_server: RedisServer, tmp_path: Path):
-    wrong = redis_server.url.replace(redis_server.password, "hunter2")
     with (
-        open_store(wrong, tmp_path) as store,
+        open_store(redis_server.url, tmp_path, options={"password": "hunter2"}) as store,
         pytest.raises(StoreUnusableError, match="Check the user and the password") as refused,
     ):
         store.get_many("space", ["k"], now=0)
@@ -72,10 +73,10 @@ def test_a_wrong_password_is_said_and_not_shown(redis_server: RedisServer, tmp_p
 def test_the_rights_that_a_user_is_told_to_have_are_enough_and_lookups_need_fewer(
     client: Redis, redis_server: RedisServer, space: str, tmp_path: Path
 ):
-    url = f"redis://reader:pass@127.0.0.1:{redis_server.port}/0"
+    options = {"username": "reader", "password": "pass"}
     rights = ["reset", "on", ">pass", "~*", "+@read", "+@scripting"]
     client.execute_command("ACL", "SETUSER", "reader", *rights)
-    with open_store(url, tmp_path) as store:
+    with open_store(redis_server.url, tmp_path, options=options) as store:
         assert store.get_many(space, ["k"], now=0) == {}
         with pytest.raises(StoreUnusableError) as refused:
             store.apply(space, [Change("k", NEW, b"x")])
@@ -147,8 +148,9 @@ def test_a_repeated_delete_does_not_make_its_tombstone_younger(client: Redis, st
     assert client.pexpiretime(f"{space}:k") == ends
 
 
-def test_redis_forgets_by_itself(client: Redis, url: str, space: str, tmp_path: Path):
-    with open_store(url, tmp_path, keep_seconds=0.01) as store:
+def test_redis_forgets_by_itself(client: Redis, redis_server: RedisServer, space: str, tmp_path: Path):
+    options = {"password": redis_server.password}
+    with open_store(redis_server.url, tmp_path, options=options, keep_seconds=0.01) as store:
         store.apply(space, [Change("deleted", NEW, None), Change("ended", NEW, b"x", 1.0), Change("stays", NEW, b"x")])
         until(lambda: client.exists(f"{space}:deleted", f"{space}:ended") == 0)
         assert store.apply(space, [Change("deleted", OLD, b"old"), Change("stays", OLD, b"old")]) == [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from feed_assets.delivery.errors import SpaceTakenError
-from feed_assets.delivery.stores.address import open_store
 from feed_assets.delivery.stores.port import Change, Store, Value
+from feed_assets_tests.delivery.stores import writing
 
 OLD, NEW = b"1", b"2"
 
@@ -96,7 +96,7 @@ def test_a_space_keeps_its_owner_and_values_when_the_store_is_opened_again(
 ):
     store.claim(space, "prices")
     store.apply(space, [Change("k", NEW, b"x")])
-    with open_store(url, tmp_path) as again:
+    with writing.opened(url, tmp_path) as again:
         assert again.title == store.title
         with pytest.raises(SpaceTakenError, match=f"{again.title}: the space '{space}' belongs to 'prices'.*choose"):
             again.claim(space, "stock")

@@ -1,23 +1,23 @@
-"""Processes that write to a store: python -m feed_assets_tests.delivery.stores.writing FOLDER SPACE shuffled|growing
+"""Processes that write to a store:
 
-Here: what they write. The environment has the URL of the store, as it may have a password. Not here: who starts them.
+    python -m feed_assets_tests.delivery.stores.writing FOLDER URL SPACE shuffled|growing NUMBER
+
+Here: what they write. Not here: who starts them.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 from itertools import count
 from pathlib import Path
 
-from feed_assets.delivery.stores.address import open_store
+from feed_assets.delivery.stores.address import open_store, options_of
 from feed_assets.delivery.stores.port import Change, Store
 from feed_assets.delivery.versions import Version
 from feed_assets_tests import ROOT
 
-VARIABLE = "STORE_OF_TESTS"
 KEYS = [f"k{number}" for number in range(60)]
 EDITIONS = 40
 AT_ONCE = 250
@@ -54,14 +54,18 @@ def write_growing(store: Store, space: str, first: int) -> None:
         print(edition, flush=True)
 
 
+def opened(url: str, folder: Path) -> Store:
+    """The store at a URL, with the credentials of the environment."""
+    return open_store(url, folder, options=options_of("prices"))
+
+
 def started(url: str, folder: Path, space: str, what: str, number: int) -> subprocess.Popen[str]:
     """A process that writes."""
-    command = [sys.executable, "-m", __spec__.name, str(folder), space, what, str(number)]
-    environment = {**os.environ, VARIABLE: url}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", __spec__.name, str(folder), url, space, what, str(number)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 if __name__ == "__main__":
-    folder, space, what, number = sys.argv[1:]
-    with open_store(os.environ[VARIABLE], Path(folder)) as opened:
-        {"shuffled": write_shuffled, "growing": write_growing}[what](opened, space, int(number))
+    folder, url, space, what, number = sys.argv[1:]
+    with opened(url, Path(folder)) as store:
+        {"shuffled": write_shuffled, "growing": write_growing}[what](store, space, int(number))
