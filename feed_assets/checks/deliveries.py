@@ -18,6 +18,7 @@ from feed_assets.blackboard.port import NotFoundError
 from feed_assets.delivery.audit import Account, account, summarize
 from feed_assets.delivery.delivering import Deliverer
 from feed_assets.delivery.destination import Destination
+from feed_assets.delivery.errors import DeliveryError
 from feed_assets.delivery.ledger import Begun
 from feed_assets.delivery.lookups import answers
 from feed_assets.io_manager.retries import retrying
@@ -134,6 +135,8 @@ def _lookups(deliverer: Deliverer, begun: Begun, found: Account) -> _Result:
             severity=_WARN,
             text=f"the files of edition {found.edition} are gone: a newer delivery has replaced it",
         )
+    except DeliveryError as error:  # of the store, or of the user's function: the other checks say what they see
+        return _Result(passed=False, severity=_WARN, text=f"nothing was looked up: {str(error).rstrip('.')}")
     text = (
         f"{got.asked - got.behind - got.unknown:,} of {got.asked:,} keys answer with edition {found.edition}, or newer"
     )

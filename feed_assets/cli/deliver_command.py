@@ -303,8 +303,9 @@ def shards_command(name: str, *, as_json: bool) -> None:
 @_name
 @click.argument("key", nargs=-1, required=True)
 @_partition
+@click.option("--target", default="", help="For a destination with several targets: which of them is asked.")
 @json_option
-def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: bool) -> None:
+def lookup(name: str, key: tuple[str, ...], partition: str | None, target: str, *, as_json: bool) -> None:
     """Look up a KEY in the store: a value for each of its columns.
 
     The exit code is 1 if there is none.
@@ -312,7 +313,7 @@ def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: b
     deliverer = _deliverer(name)
     from feed_assets.delivery.lookups import lookup as look  # noqa: PLC0415 - loads the store
 
-    found = look(deliverer.to, deliverer.folder, key, partition)
+    found = look(deliverer.to, deliverer.folder, key, partition, target=target)
     if found is None:
         complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
         raise SystemExit(FAILED)

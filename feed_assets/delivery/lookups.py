@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from feed_assets.delivery.consuming.dispatching import placed_key, store_key
+from feed_assets.delivery.consuming.dispatching import Arrived, dispatch_of, store_key
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.ledger import Begun, utc_now
-from feed_assets.delivery.records import DELETE
+from feed_assets.delivery.records import Prefix, details_of
 from feed_assets.delivery.staging import read_staged
 from feed_assets.delivery.stores.address import KEEP_SECONDS, open_store, options_of
-from feed_assets.delivery.stores.port import Store
+from feed_assets.delivery.stores.port import Change, Store
+from feed_assets.delivery.streams.port import Read
 from feed_assets.delivery.versions import Version
 from feed_assets.file_feed.wording import counted
 
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = 100
 """Keys of a delivery that are looked up."""
-
-
-class _Row(NamedTuple):
-    """A row of a delivery: what the store is to have under its key."""
-
-    key: str
-    is_delete: bool
-    version: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +48,16 @@ def store_of(to: Destination, folder: Path, *, keep_seconds: float = KEEP_SECOND
     return open_store(to.store, folder, options=options_of(to.name), keep_seconds=keep_seconds)
 
 
-def lookup(to: Destination, folder: Path, key: Sequence[str], partition: str | None = None) -> dict[str, Any] | None:
+def lookup(
+    to: Destination, folder: Path, key: Sequence[str], partition: str | None = None, *, target: str = ""
+) -> dict[str, Any] | None:
     """The row and the version of a key, given as texts; None if the store has none.
 
-    A text that is JSON of another type, such as a number, is taken as it, too, if the key has several columns.
+    A text that is JSON of another type, such as a number, is taken as it, too, if the key has several columns. `target`
+    is for a destination with `dispatch`, whose function makes the keys.
     """
-    if len(key) != len(to.key):
+    space = _space(to, target)
+    if not to.dispatch and len(key) != len(to.key):
         columns = f"{counted(len(to.key), 'column')} ({', '.join(to.key)})"
         raise DestinationError(f"The key of {to.name} has {columns}, and {counted(len(key), 'value')} came.")
     if (to.values == "per_partition") != (partition is not None):
@@ -70,38 +67,55 @@ def lookup(to: Destination, folder: Path, key: Sequence[str], partition: str | N
     values = [list(key), [_as_json(each) for each in key]]
     names = list(dict.fromkeys(store_key(to, partition or "", each) for each in values))
     with store_of(to, folder) as store:
-        found = store.get_many(to.store_space, names, now=utc_now().timestamp())
+        found = store.get_many(space, names, now=utc_now().timestamp())
     for name in names:
         if (value := found.get(name)) is not None:
             return {"row": msgspec.json.decode(value.data), "version": list(Version.unpacked(value.version))}
     return None
 
 
+def _space(to: Destination, target: str) -> str:
+    space = target or (to.spaces[0] if len(to.spaces) == 1 else to.store_space)
+    if space not in to.spaces:
+        found = f"no target {space}" if target else "several targets"
+        raise DestinationError(f"{to.name} has {found}; choose one of {', '.join(to.spaces)}.")
+    return space
+
+
 def answers(deliverer: Deliverer, begun: Begun, count: int = SAMPLE) -> Answers:
-    """Look up some keys of a delivery, evenly spread: each is to have this version, or a newer one.
+    """Look up some rows of a delivery, evenly spread over one of its files: each has this version, or a newer one.
 
-    Reads the staged files, which are there until the next delivery of the partition has ended. Raises NotFoundError,
-    DestinationError without a store, StoreUnusableError.
+    Reads that staged file, which is there until the next delivery of the partition has ended. Raises NotFoundError,
+    DestinationError without a store, StoreUnusableError, PoisonedError.
     """
-    to, rows = deliverer.to, list(_sample(deliverer, begun, count))
+    to, dispatch = deliverer.to, dispatch_of(deliverer.to)
+    wanted: dict[str, dict[str, Change]] = {}
+    for data in _sample(deliverer, begun, count):
+        for space, change in dispatch(Arrived(details_of(data), Read("", "", data, begun.at))):
+            wanted.setdefault(space, {})[change.key] = change  # versions grow with the ordinals
+    asked = missing = older = 0
     with store_of(to, deliverer.folder) as store:
-        found = store.get_many(to.store_space, [each.key for each in rows], now=utc_now().timestamp())
-    missing = sum(not each.is_delete and each.key not in found for each in rows)
-    older = sum(each.key in found and found[each.key].version < each.version for each in rows)
+        for space, changes in wanted.items():
+            found = store.get_many(space, list(changes), now=utc_now().timestamp())
+            asked += len(changes)
+            missing += sum(change.value is not None and key not in found for key, change in changes.items())
+            older += sum(value.version < changes[key].version for key, value in found.items())
     unknown = missing if missing and _later_deletes(deliverer, begun) else 0
-    return Answers(len(rows), older + missing - unknown, unknown)
+    return Answers(asked, older + missing - unknown, unknown)
 
 
-def _sample(deliverer: Deliverer, begun: Begun, count: int) -> Iterator[_Row]:
-    partition, step = begun.partition or "", max(1, begun.rows // count)
-    first, end = 0, min(begun.rows, step * count)
-    for file in begun.files:
-        for batch in read_staged(deliverer.feed.blackboard, file, ("op", "key")):
-            for at in range(-first % step, min(batch.num_rows, end - first), step):
-                operation, key = batch.column(0)[at].as_py(), batch.column(1)[at].as_py()
-                version = Version(partition, begun.edition, first + at).packed()
-                yield _Row(placed_key(deliverer.to, partition, key), operation == DELETE, version)
-            first += batch.num_rows
+def _sample(deliverer: Deliverer, begun: Begun, count: int) -> Iterator[bytes]:
+    """Records of one staged file, another one for each edition: all of them may have many gigabytes."""
+    if not begun.files:
+        return
+    place = begun.edition % len(begun.files)
+    file, start = begun.files[place], sum(each.rows for each in begun.files[:place])
+    prefix = Prefix.of(begun.destination, begun.partition or "", begun.edition)
+    step, first = max(1, file.rows // count), 0
+    for batch in read_staged(deliverer.feed.blackboard, file, ("op", "body")):
+        for at in range(-first % step, min(batch.num_rows, step * count - first), step):
+            yield prefix.record(start + first + at, batch.column(0)[at].as_py(), batch.column(1)[at].as_py())
+        first += batch.num_rows
 
 
 def _later_deletes(deliverer: Deliverer, begun: Begun) -> bool:

@@ -73,6 +73,11 @@ def placed_key(to: Destination, partition: str, key: str) -> str:
     return key if to.values == "newest" else f"{partition}/{key}"
 
 
+def dispatch_of(to: Destination) -> Dispatch:
+    """The changes of a destination with a store. Raises DestinationError if its function cannot be loaded."""
+    return dispatch_by(to, load_function(to)) if to.dispatch else dispatch_to_store(to)
+
+
 def dispatch_to_store(to: Destination) -> Dispatch:
     """One change for each record of a delivery, in the destination's space."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from feed_assets.delivery.consuming.consumer import Consumer
-from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_to_store, load_function
+from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_of
 from feed_assets.delivery.consuming.figures import Figures
 from feed_assets.delivery.consuming.keeping import LATE_RECORDS, Keeping
 from feed_assets.delivery.consuming.reading import Pace
@@ -50,8 +50,7 @@ def consumer_of(
         if to.who_settles == "consumer":
             keep = (retention + LATE_RECORDS).total_seconds()
             store = stack.enter_context(store_of(to, deliverer.folder, keep_seconds=keep))
-        function = dispatch or (load_function(to) if store is not None and to.dispatch else None)
-        changes = dispatch_to_store(to) if function is None else dispatch_by(to, function)
+        changes = dispatch_by(to, dispatch) if dispatch else dispatch_of(to)
 
         def prepare() -> None:
             if store is None:

@@ -16,11 +16,13 @@ from feed_assets.delivery.consuming.dispatching import Record
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import key_text
 from feed_assets.delivery.errors import DestinationError, PoisonedError, SpaceTakenError
-from feed_assets.delivery.lookups import store_of
+from feed_assets.delivery.lookups import Answers, answers, lookup, store_of
+from feed_assets.delivery.stores.port import Change
+from feed_assets.delivery.stores.sqlite import SqliteStore
 from feed_assets.delivery.streams.port import Record as Put
 from feed_assets.delivery.versions import Version
 from feed_assets.errors import FeedAssetsError
-from feed_assets_tests.delivery.worlds import NEXT_DAY, World
+from feed_assets_tests.delivery.worlds import DAY, NEXT_DAY, World
 from feed_assets_tests.waiting import until
 
 PRICES = {"tea": 2.5, "coffee": 4.0, "milk": 1.25}
@@ -70,6 +72,26 @@ def test_k18_a_record_is_settled_when_all_its_targets_have_it(world: World) -> N
     }  # fmt: skip
     assert stored(world, "cents", *PRICES) == {"tea": {"cents": 300}, "coffee": {"cents": 400}}
     assert world.audited().rows == {"staged": 2, "acked": 2, "received": 2, "settled": 2}
+
+
+@pytest.mark.usefixtures("shop")
+def test_rows_of_a_delivery_are_looked_up_where_the_function_puts_them(world: World) -> None:
+    world.publish(PRICES)
+    delivery = world.deliver()
+    assert delivery is not None
+    world.consume()
+    version = [DAY, delivery.begun.edition]
+
+    assert answers(world.deliverer, delivery.begun) == Answers(asked=6, behind=0, unknown=0)
+    found = lookup(world.to, world.folder, ["tea"], target="cents")
+    assert found is not None
+    assert (found["row"], found["version"][:2]) == ({"cents": 250}, version)
+    with pytest.raises(DestinationError, match="prices has no target euros; choose one of prices, cents"):
+        lookup(world.to, world.folder, ["tea"], target="euros")
+    with SqliteStore(world.folder / "stores.db") as store:
+        newer = Version("2999-01-01", 1, 0).packed()
+        store.apply("cents", [Change("tea", newer, None)])
+    assert answers(world.deliverer, delivery.begun) == Answers(asked=6, behind=1, unknown=0)
 
 
 def test_k18_a_function_may_be_given_in_python(world: World) -> None:
