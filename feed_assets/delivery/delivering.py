@@ -40,6 +40,8 @@ from feed_assets.state.store import Store
 
 QUESTIONS: Final = 6
 """How often a stream is asked for its limits or shards. The client itself, which sends, asks longer."""
+REMEMBERED: Final = timedelta(days=400)
+"""How long replaced editions stay in the ledger: longer than any stream keeps records, which is up to 365 days."""
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
 
 Found = TypeVar("Found")
@@ -289,11 +291,18 @@ class Deliverer:
         )
 
     def _release(self, begun: Begun) -> None:
-        """Let go of what only this edition needed of those before."""
+        """Let go of what only this edition needed of those before, and of what nobody can ask for any more."""
         since = begun.bases[0].edition if begun.bases else 0
+        forgotten = self.now().timestamp() - REMEMBERED.total_seconds()
+        used = {each.key for each in begun.files}
         for each in self.ledger.of(begun.partition):
-            if since <= each.number < begun.edition:
+            if each.number > begun.edition:
+                used |= {file.key for file in self.ledger.began(each).files}
+            elif since <= each.number < begun.edition:
                 self.ledger.drop(self.ledger.began(each), ("acks",), staged=True)
+            elif each.has_ended and each.number < min(since, forgotten):
+                self.ledger.forget(each)
+        self.ledger.delete_unused(begun.partition, used)
         prefix = f"delivery.{self.to.name}."
         for held in all_pins(self.feed, begun.partition):
             number = held.holder.removeprefix(prefix)

@@ -11,10 +11,10 @@ ones even if the ledger was lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
 from typing import Any, Final, Literal, TypeVar
@@ -33,6 +33,8 @@ from feed_assets.file_feed.names import check_label, check_partition
 
 FORMAT: Final = 1
 AREA: Final = "deliveries"
+LONGEST_STAGING: Final = timedelta(days=2)
+"""How long a runner can take from its first staged file until its edition begins."""
 _DIGITS: Final = 12
 
 Found = TypeVar("Found")
@@ -260,6 +262,18 @@ class Ledger:
             prefix = f"{self._key(hop, begun.partition, begun.edition)}/"
             keys += [entry.key for entry in list_all(board, prefix)]
         board.delete(*keys)
+
+    def forget(self, edition: Edition) -> None:
+        """Delete all that is known of an edition that has ended."""
+        self.drop(self.began(edition), ("acks", "received", "settled"), staged=True)
+        for area in ("begun", "ended", "summaries"):  # in this order: without its end it would look open
+            self.feed.blackboard.delete(self._key(area, edition.partition, edition.number))
+
+    def delete_unused(self, partition: str | None, used: Collection[str]) -> None:
+        """Delete staged files that no edition uses, once their runner cannot be at work any more."""
+        before = utc_now() - LONGEST_STAGING
+        listed = list_all(self.feed.blackboard, self._prefix("staged", partition))
+        self.feed.blackboard.delete(*(each.key for each in listed if each.modified < before and each.key not in used))
 
     def _prefix(self, area: str, partition: str | None) -> str:
         inside = f"{check_partition(partition)}/" if partition is not None else ""

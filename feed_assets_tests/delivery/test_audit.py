@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
+import time
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.delivery import sending
 from feed_assets.delivery.audit import account, summarize, unsettled, with_shards
 from feed_assets.delivery.consuming import settling
@@ -266,6 +269,38 @@ def reread(world: World) -> None:
 
     forget(world.state, "prices")
     assert world.consume() == 4
+
+
+def test_what_nobody_can_ask_for_any_more_is_deleted_by_the_next_delivery(tmp_path: Path) -> None:
+    world = World(tmp_path, LocalBlackboard(tmp_path / "base"))
+    for price in (1.0, 2.0, 3.0):
+        world.publish({"tea": price})
+        world.deliver()
+        world.consume()
+    with consumer_of(world.deliverer, world.state) as consumer:
+        consumer.keep()
+    first, *rest = (each.number for each in editions(world))
+    staged = tmp_path / "base" / world.deliverer.ledger.staging_prefix(DAY)
+    staged.mkdir(parents=True)
+    for name, days in (("of-a-dead-runner", 3), ("of-another-runner", 1)):
+        (staged / name).touch()
+        then = time.time() - timedelta(days=days).total_seconds()
+        os.utime(staged / name, (then, then))
+
+    world.source.time = datetime.fromtimestamp(first, UTC) + timedelta(days=399)
+    world.publish({"tea": 4.0})
+    world.deliver()
+    assert [each.number for each in editions(world)][:3] == [first, *rest]
+    assert [each.name for each in staged.iterdir()] == ["of-another-runner"]
+
+    world.source.time += timedelta(days=2)
+    world.publish({"tea": 5.0})
+    world.deliver()
+    world.consume()
+    left = [each.number for each in editions(world)]
+    assert (len(left), set(left) & {first, *rest}) == (2, set())
+    assert not [each for each in objects(world) if str(first) in each]
+    assert world.values("tea") == {"tea": 5.0}
 
 
 def objects(world: World) -> list[str]:
