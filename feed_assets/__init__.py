@@ -1,8 +1,9 @@
 """Pipelines that hand data to each other over a bucket: Dagster assets on Spark, published as File Feeds.
 
 `import feed_assets as fa` is all that a project needs: the names below, the expectations of audits in `fa.checks`, the
-protocol without Dagster and Spark in `fa.file_feed`, and what commands of a project print and take in `fa.cli`. Each is
-loaded when it is used. Everything else in the package may change with any version.
+protocol without Dagster and Spark in `fa.file_feed`, deliveries without them in `fa.delivery`, and what commands of a
+project print and take in `fa.cli`. Each is loaded when it is used. Everything else in the package may change with any
+version.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from feed_assets.lazy import loaded_when_used
 
 if TYPE_CHECKING:
-    from feed_assets import checks, cli, file_feed
+    from feed_assets import checks, cli, delivery, file_feed
     from feed_assets.assets.checked_hours import Hourly, checked_hours
     from feed_assets.assets.cleaned import Judge, cleaned
     from feed_assets.assets.delivered import delivered
@@ -71,6 +72,7 @@ __all__ = [
     "declared_feed",
     "delivered",
     "deliveries",
+    "delivery",
     "feed_metadata",
     "file_feed",
     "fits_one_task",
@@ -99,6 +101,7 @@ __getattr__ = loaded_when_used(
     {
         "checks": "feed_assets.checks",
         "cli": "feed_assets.cli",
+        "delivery": "feed_assets.delivery",
         "file_feed": "feed_assets.file_feed",
         "Hourly": "feed_assets.assets.checked_hours",
         "checked_hours": "feed_assets.assets.checked_hours",

@@ -311,16 +311,17 @@ def lookup(name: str, key: tuple[str, ...], partition: str | None, target: str, 
     The exit code is 1 if there is none.
     """
     deliverer = _deliverer(name)
-    from feed_assets.delivery.lookups import lookup as look  # noqa: PLC0415 - loads the store
+    from feed_assets.delivery.lookups import Lookups  # noqa: PLC0415 - loads the store
 
-    found = look(deliverer.to, deliverer.folder, key, partition, target=target)
+    with Lookups.of(deliverer.to, deliverer.folder, target) as lookups:
+        found = lookups.get_texts(key, partition)
     if found is None:
         complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
         raise SystemExit(FAILED)
     if as_json:
-        print_json(found)
+        print_json(found._asdict())
     else:
-        print_fields([*found["row"].items(), ("(version)", " ".join(map(str, found["version"])))])
+        print_fields([*found.row.items(), ("(version)", " ".join(map(str, found.version)))])
 
 
 def _destinations(installation: Installation) -> Sequence[Destination]:

@@ -8,3 +8,44 @@ Here: destinations (`destination`), what is sent (`staging`, `encoding`), the le
 of streams (`client`), streams and stores (`streams`, `stores`), the consumer (`consuming`), and the audit of all hops
 (`audit`). Not here: Dagster, and Spark.
 """
+
+from typing import TYPE_CHECKING
+
+from feed_assets.lazy import loaded_when_used
+
+if TYPE_CHECKING:
+    from feed_assets.delivery.client.facade import Client
+    from feed_assets.delivery.client.settings import ClientSettings
+    from feed_assets.delivery.consuming.dispatching import Record
+    from feed_assets.delivery.delivering import Deliverer
+    from feed_assets.delivery.destination import Destination, load_destination
+    from feed_assets.delivery.errors import DeliveryError
+    from feed_assets.delivery.lookups import Lookups
+    from feed_assets.delivery.streams.address import open_stream
+
+__all__ = [
+    "Client",
+    "ClientSettings",
+    "Deliverer",
+    "DeliveryError",
+    "Destination",
+    "Lookups",
+    "Record",
+    "load_destination",
+    "open_stream",
+]
+
+__getattr__ = loaded_when_used(
+    __name__,
+    {
+        "Client": "feed_assets.delivery.client.facade",
+        "ClientSettings": "feed_assets.delivery.client.settings",
+        "Record": "feed_assets.delivery.consuming.dispatching",
+        "Deliverer": "feed_assets.delivery.delivering",
+        "Destination": "feed_assets.delivery.destination",
+        "load_destination": "feed_assets.delivery.destination",
+        "DeliveryError": "feed_assets.delivery.errors",
+        "Lookups": "feed_assets.delivery.lookups",
+        "open_stream": "feed_assets.delivery.streams.address",
+    },
+)

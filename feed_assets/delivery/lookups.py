@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
@@ -48,38 +49,61 @@ def store_of(to: Destination, folder: Path, *, keep_seconds: float = KEEP_SECOND
     return open_store(to.store, folder, options=options_of(to.name), keep_seconds=keep_seconds)
 
 
-def lookup(
-    to: Destination, folder: Path, key: Sequence[str], partition: str | None = None, *, target: str = ""
-) -> dict[str, Any] | None:
-    """The row and the version of a key, given as texts; None if the store has none.
+class Found(NamedTuple):
+    """What a store has for a key: the row by column, as JSON has it, and the version that wrote it."""
 
-    A text that is JSON of another type, such as a number, is taken as it, too, if the key has several columns. `target`
-    is for a destination with `dispatch`, whose function makes the keys.
-    """
-    space = _space(to, target)
-    if not to.dispatch and len(key) != len(to.key):
-        columns = f"{counted(len(to.key), 'column')} ({', '.join(to.key)})"
-        raise DestinationError(f"The key of {to.name} has {columns}, and {counted(len(key), 'value')} came.")
-    if (to.values == "per_partition") != (partition is not None):
-        needed = "give one, too" if partition is None else "leave it out, or set `values: per_partition`"
-        what = "has a value for each partition" if partition is None else "has one value for all partitions"
-        raise DestinationError(f"A key of {to.name} {what}: {needed}.")
-    values = [list(key), [_as_json(each) for each in key]]
-    names = list(dict.fromkeys(store_key(to, partition or "", each) for each in values))
-    with store_of(to, folder) as store:
-        found = store.get_many(space, names, now=utc_now().timestamp())
-    for name in names:
-        if (value := found.get(name)) is not None:
-            return {"row": msgspec.json.decode(value.data), "version": list(Version.unpacked(value.version))}
-    return None
+    row: dict[str, Any]
+    version: Version
 
 
-def _space(to: Destination, target: str) -> str:
-    space = target or (to.spaces[0] if len(to.spaces) == 1 else to.store_space)
-    if space not in to.spaces:
-        found = f"no target {space}" if target else "several targets"
-        raise DestinationError(f"{to.name} has {found}; choose one of {', '.join(to.spaces)}.")
-    return space
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """Looks keys up in the store of a destination. Threads may share it, and it is used in a `with` block."""
+
+    to: Destination
+    store: Store
+    space: str
+
+    @classmethod
+    @contextmanager
+    def of(cls, to: Destination, folder: Path, target: str = "") -> Iterator[Self]:
+        """The lookups of a destination; `folder` has stores that are files. `target` chooses one of several.
+
+        Raises DestinationError, StoreUnusableError.
+        """
+        space = target or (to.spaces[0] if len(to.spaces) == 1 else to.store_space)
+        if space not in to.spaces:
+            found = f"no target {space}" if target else "several targets"
+            raise DestinationError(f"{to.name} has {found}; choose one of {', '.join(to.spaces)}.")
+        with store_of(to, folder) as store:
+            yield cls(to, store, space)
+
+    def get(self, *key: object, partition: str | None = None) -> Found | None:
+        """What the store has for a key; None: nothing. A value for each column of the key, as JSON has it.
+
+        One request. `partition` is for `values: per_partition`. Raises DestinationError, StoreUnusableError.
+        """
+        return self._first([key], partition)
+
+    def get_texts(self, key: Sequence[str], partition: str | None = None) -> Found | None:
+        """The same for a key whose values are texts: one that is JSON of another type is taken as that, too."""
+        return self._first([key, [_as_json(each) for each in key]], partition)
+
+    def _first(self, keys: Sequence[Sequence[object]], partition: str | None) -> Found | None:
+        to = self.to
+        if not to.dispatch and len(keys[0]) != len(to.key):
+            columns = f"{counted(len(to.key), 'column')} ({', '.join(to.key)})"
+            raise DestinationError(f"The key of {to.name} has {columns}, and {counted(len(keys[0]), 'value')} came.")
+        if (to.values == "per_partition") != (partition is not None):
+            needed = "give one, too" if partition is None else "leave it out, or set `values: per_partition`"
+            what = "has a value for each partition" if partition is None else "has one value for all partitions"
+            raise DestinationError(f"A key of {to.name} {what}: {needed}.")
+        names = list(dict.fromkeys(store_key(to, partition or "", each) for each in keys))
+        found = self.store.get_many(self.space, names, now=utc_now().timestamp())
+        for name in names:
+            if (value := found.get(name)) is not None:
+                return Found(msgspec.json.decode(value.data), Version.unpacked(value.version))
+        return None
 
 
 def answers(deliverer: Deliverer, begun: Begun, count: int = SAMPLE) -> Answers:

@@ -13,8 +13,8 @@ import pytest
 import feed_assets as fa
 
 PACKAGE = Path(fa.__file__).parent
-FACES = {"feed_assets", "feed_assets.checks", "feed_assets.cli", "feed_assets.file_feed"}
-LAZY = ["feed_assets", "feed_assets.cli"]
+FACES = {"feed_assets", "feed_assets.checks", "feed_assets.cli", "feed_assets.delivery", "feed_assets.file_feed"}
+LAZY = ["feed_assets", "feed_assets.cli", "feed_assets.delivery"]
 TRANSFORMS = ["cleaning", "effectiveness", "schemas"]
 PURE = {"engine", "quality", "sources"}
 """The rooms whose names transforms may use: they know neither Dagster nor storage."""

@@ -168,6 +168,18 @@ def test_the_delivery_it_shows_goes_from_an_update_to_a_lookup(tmp_path, monkeyp
     assert shown[2].splitlines()[:2] == ["product_id  p1", "name        Teapot"]
     assert shown[3].splitlines()[1].split()[2:] == ["settled", "2", "2", "2", "2", "0", "0"]
 
+    (tmp_path / "shop").symlink_to(package)
+    names = {}
+    exec(_block("python", "load_destination("), names)
+    assert names["delivery"] is None
+    exec(_block("python", "Lookups.of("), names)
+    assert names["found"].row == {"product_id": "p1", "name": "Teapot", "orders": 16, "euros": "126.00"}
+    exec(_block("python", "delivery.Client("), names)
+    assert names["future"].result().shard.startswith("shardId-")
+    exec(_block("python", "def in_two_currencies("), names)
+    record = fa.delivery.Record("put", ("p1",), names["found"].row)
+    assert [each[1].row for each in names["in_two_currencies"](record)][1] == {"cents": 12600}
+
 
 def test_the_reader_without_the_library_finds_the_latest_update_and_its_files(tmp_path):
     names = {}

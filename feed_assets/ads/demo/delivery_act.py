@@ -32,7 +32,7 @@ from feed_assets.delivery.consuming.starting import consumer_of
 from feed_assets.delivery.delivering import Deliverer, Delivery
 from feed_assets.delivery.destination import load_destination
 from feed_assets.delivery.ledger import Begun, Ended
-from feed_assets.delivery.lookups import lookup
+from feed_assets.delivery.lookups import Lookups
 from feed_assets.delivery.records import Prefix
 from feed_assets.delivery.sending import LOCAL_STREAMS, staged_rows
 from feed_assets.delivery.streams.local import LocalStream
@@ -206,10 +206,11 @@ class DeliveryAct(Demo):
 
     def _show_ad(self) -> None:
         to = self._deliverer("effects").to
-        found = lookup(to, self.settings.local_state, [AD])
+        with Lookups.of(to, self.settings.local_state) as lookups:
+            found = lookups.get(AD)
         if found is None:
             raise RuntimeError("The store has no such ad.")
-        self.tell.say(f"lookup: {found['row']}, version {found['version']}")
+        self.tell.say(f"lookup: {found.row}, version {list(found.version)}")
 
     def _audited(self, deliverer: Deliverer, day: str) -> Account:
         editions = deliverer.ledger.of(day)

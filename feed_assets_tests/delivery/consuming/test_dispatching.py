@@ -16,7 +16,7 @@ from feed_assets.delivery.consuming.dispatching import Record
 from feed_assets.delivery.destination import Destination
 from feed_assets.delivery.encoding import key_text
 from feed_assets.delivery.errors import DestinationError, PoisonedError, SpaceTakenError
-from feed_assets.delivery.lookups import Answers, answers, lookup, store_of
+from feed_assets.delivery.lookups import Answers, Lookups, answers, store_of
 from feed_assets.delivery.stores.port import Change
 from feed_assets.delivery.stores.sqlite import SqliteStore
 from feed_assets.delivery.streams.port import Record as Put
@@ -83,11 +83,15 @@ def test_rows_of_a_delivery_are_looked_up_where_the_function_puts_them(world: Wo
     version = [DAY, delivery.begun.edition]
 
     assert answers(world.deliverer, delivery.begun) == Answers(asked=6, behind=0, unknown=0)
-    found = lookup(world.to, world.folder, ["tea"], target="cents")
+    with Lookups.of(world.to, world.folder, "cents") as cents:
+        found = cents.get("tea")
     assert found is not None
-    assert (found["row"], found["version"][:2]) == ({"cents": 250}, version)
-    with pytest.raises(DestinationError, match="prices has no target euros; choose one of prices, cents"):
-        lookup(world.to, world.folder, ["tea"], target="euros")
+    assert (found.row, [*found.version[:2]]) == ({"cents": 250}, version)
+    with (
+        pytest.raises(DestinationError, match="prices has no target euros; choose one of prices, cents"),
+        Lookups.of(world.to, world.folder, "euros"),
+    ):
+        pass
     with SqliteStore(world.folder / "stores.db") as store:
         newer = Version("2999-01-01", 1, 0).packed()
         store.apply("cents", [Change("tea", newer, None)])

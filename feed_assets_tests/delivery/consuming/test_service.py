@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from feed_assets.blackboard.location import open_blackboard
 from feed_assets.cli.main import main
-from feed_assets.delivery.lookups import lookup
+from feed_assets.delivery.lookups import Lookups
 from feed_assets.delivery.stores.sqlite import SqliteStore
 from feed_assets_tests.delivery.worlds import DAY, World
 from feed_assets_tests.listening import free_port
@@ -168,14 +168,14 @@ def test_k21_a_lookup_asks_the_store_once(url: str, tmp_path: Path, request: pyt
     world.publish(MANY)
     world.deliver()
     world.consume()
-    lookup(world.to, world.folder, ["product-1"])  # Redis loads a script at its first use
-    before = calls(request, url)
-
-    found = lookup(world.to, world.folder, ["product-7"])
+    with Lookups.of(world.to, world.folder) as lookups:
+        lookups.get("product-1")  # Redis loads a script at its first use
+        before = calls(request, url)
+        found = lookups.get("product-7")
 
     assert found is not None
-    assert found["row"] == {"product": "product-7", "price": 7.0}
-    assert found["version"][0] == DAY
+    assert found.row == {"product": "product-7", "price": 7.0}
+    assert found.version.partition == DAY
     if url != "sqlite":
         after = calls(request, url)
         assert sum(after.values()) - sum(before.values()) == 1
