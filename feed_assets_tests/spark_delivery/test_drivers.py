@@ -6,16 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
 
 from feed_assets.delivery.ledger import Ended
 from feed_assets_tests.delivery.judge.running import JudgeServer, refused
-from feed_assets_tests.listening import family
+from feed_assets_tests.listening import kill_family
 from feed_assets_tests.servers.spark_cluster import SparkCluster
 from feed_assets_tests.spark_delivery import driver
 from feed_assets_tests.spark_delivery.worlds import SparkWorld
@@ -39,15 +38,7 @@ def driving(world: SparkWorld, *arguments: str, **environment: str) -> Iterator[
         try:
             yield process
         finally:
-            kill(process)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """At once, with all that it has started: Java would end its tasks in order."""
-    with suppress(psutil.NoSuchProcess):
-        for each in reversed(family(process.pid)):
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
+            kill_family(process.pid)
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:

@@ -59,6 +59,9 @@ class Consumer:
     _until_idle: bool = False
     _settled: int = 0
     _rank: int | None = None
+    _others: int = 0
+    """Shards that other processes have."""
+    _idle_since: float | None = None
     _late: set[str] = field(default_factory=set)
 
     @property
@@ -69,6 +72,7 @@ class Consumer:
     def run(self, stop: threading.Event, *, until_idle: bool = False) -> int:
         """Consume until `stop` is set, or until nothing is left; returns how many records were settled.
 
+        Shards that another process had when it died are left until its leases have ended, so they are waited for.
         What was settled is checkpointed at the end, and the leases are released. A store, a stream or a database that
         does not answer is waited for, except with `until_idle`. Raises StreamError, RecordsLostError, LedgerError,
         SpaceTakenError, with `until_idle` also StoreUnusableError, BlackboardError, StoreError, NotSentError,
@@ -88,11 +92,15 @@ class Consumer:
                 ended.set()
                 for each in self._readings.values():
                     each.stop.set()
-                for each in list(self._readings.values()):
+                last = list(self._readings.values())
+                for each in last:
                     each.join()
                     self._forget(sharing, each)
                 if keeping.is_alive():
                     keeping.join()
+        for each in last:  # a shard may have failed while the others were stopped
+            if each.error is not None:
+                raise each.error
         return self._settled
 
     def _share_until(self, stop: threading.Event, sharing: Sharing) -> None:
@@ -101,7 +109,9 @@ class Consumer:
             self._changed.clear()
             is_idle = self._patience(stop).until_done(lambda: self._share(sharing))
             self._tell_if_late()
-            if is_idle and self._until_idle:
+            if not is_idle:
+                self._idle_since = None
+            elif self._until_idle and self._are_others_alive(sharing):
                 return
             until = time.monotonic() + self.pace.looks
             while not stop.is_set() and time.monotonic() < until and not self._changed.wait(_TICK):
@@ -133,7 +143,15 @@ class Consumer:
             if shard not in self._readings and self._begin(sharing, shard):
                 self._changed.set()
         own = set(self._readings)
+        self._others = len(set(wanted) - own - set(free))
         return not share.free and all(each in idle for each in own) and share.rank is not None
+
+    def _are_others_alive(self, sharing: Sharing) -> bool:
+        """Whether the shards of others are in good hands, because there are none, or their leases were renewed."""
+        if not self._others:
+            return True
+        self._idle_since = self._idle_since or time.monotonic()
+        return time.monotonic() - self._idle_since > sharing.length.total_seconds()
 
     def _begin(self, sharing: Sharing, shard: str) -> bool:
         """Begin to read a shard; False if somebody was faster, or has read it to its end."""

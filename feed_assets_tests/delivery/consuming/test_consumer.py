@@ -226,6 +226,16 @@ def test_a_consumer_that_is_to_end_while_the_store_does_not_answer_leaves_the_re
     assert world.audited().repeats == {"acked": 0, "received": 0, "settled": 0}
 
 
+def test_until_idle_the_shards_of_a_dead_process_are_waited_for(world: World) -> None:
+    world.publish(MANY)
+    world.deliver()
+    leases = DatabaseLeases(world.state)
+    for shard in world.stream.all_shards():
+        assert leases.take(f"consumer.prices.{shard.name}", QUICK.lease, now=utc_now())
+
+    assert world.consume(pace=QUICK) == len(MANY)
+
+
 def test_until_idle_a_store_that_does_not_answer_is_an_error(world: World, store: type[WatchedStore]) -> None:
     world.publish({"tea": 1.0})
     world.deliver()
