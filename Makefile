@@ -53,7 +53,7 @@ quick: $(READY) ## the tests without Spark, servers and long waits, in two proce
 test: $(READY) ## all tests, in three processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
-chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor, workflow; 1,000 of consumers
+chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor, workflow; 1,000 of consumers; a delivery of 10 million rows
 	@$(BIN)/python -m feed_assets_tests.chaos
 	@$(BIN)/python -m feed_assets_tests.receiving.kills
 	@$(BIN)/python -m feed_assets_tests.polling.poll_kills
@@ -62,6 +62,7 @@ chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and 
 	@$(BIN)/python -m feed_assets_tests.notices.monitor_kills 2000
 	@$(BIN)/python -m feed_assets_tests.workflow.kills --rounds 1000
 	@$(BIN)/python -m feed_assets_tests.delivery.consuming.kills --rounds 500
+	@$(BIN)/python -m feed_assets_tests.spark_delivery.large --rows 10000000
 
 late: $(READY) ## 10,000 random histories of late data
 	@$(BIN)/python -m feed_assets_tests.late_data.late_histories 10000

@@ -67,10 +67,15 @@ def published(world: World, rows: int) -> None:
     world.source.publish(table, DAY, files=max(1, rows // 1_000_000))
 
 
+def log_of(world: World, module: str) -> Path:
+    """What a program has said, in all its lives."""
+    return world.folder / f"{module.rpartition('.')[2]}.log"
+
+
 @contextmanager
 def program(world: World, judge: JudgeServer, *command: str) -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, **judge.environment, "PYSPARK_PYTHON": sys.executable}
-    with (world.folder / f"{command[0].rpartition('.')[2]}.log").open("a") as log:
+    with log_of(world, command[0]).open("a") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", *command], cwd=ROOT, env=environment, stdout=log, stderr=log, text=True
         )
@@ -89,7 +94,7 @@ def kept_alive(world: World, judge: JudgeServer, dice: random.Random, kills: int
             patience = dice.uniform(5, 45) if killed < kills else None
             try:
                 if process.wait(patience):
-                    raise SystemExit(f"{command[0]} failed: see {world.folder}/*.log.")
+                    raise SystemExit(f"{command[0]} failed: {log_of(world, command[0]).read_text()[-3000:]}")
             except subprocess.TimeoutExpired:
                 kill_family(process.pid)
                 killed += 1
@@ -121,8 +126,8 @@ def wrong_values(world: World, rows: int) -> int:
     return wrong
 
 
-def run(rows: int, shards: int, kills: int, seed: int, folder: Path) -> list[str]:
-    """What is wrong after a delivery of so many rows."""
+def run(rows: int, shards: int, kills: tuple[int, int], seed: int, folder: Path) -> list[str]:
+    """What is wrong after a delivery of so many rows; `kills` of the driver and of the consumer."""
     dice, started = random.Random(seed), time.monotonic()
     with judging(folder) as judge, patch.dict(os.environ, judge.environment):
         stream = judge.create("prices", shards)
@@ -135,10 +140,10 @@ def run(rows: int, shards: int, kills: int, seed: int, folder: Path) -> list[str
 
         said(f"{rows:,} rows are published.")
         sender = [driver.__name__, "local[2]", str(folder), stream, str(max(1, shards // 2))]
-        killed = kept_alive(world, judge, dice, kills, *sender)
+        killed = kept_alive(world, judge, dice, kills[0], *sender)
         missing, repeats = arrivals(judge, stream, rows)
         said(f"Delivered; the driver was killed {killed} times. {missing} rows are missing, {repeats:,} repeats.")
-        killed = kept_alive(world, judge, dice, kills, __spec__.name, "consume", str(folder), stream)
+        killed = kept_alive(world, judge, dice, kills[1], __spec__.name, "consume", str(folder), stream)
         wrong, audited = wrong_values(world, rows), world.audited()
         said(f"Consumed; the consumer was killed {killed} times. {wrong} values are wrong. {audited.rows}")
         account = judge.account()
@@ -164,12 +169,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--shards", type=int, default=64)
-    parser.add_argument("--kills", type=int, default=10, help="of the driver, and of the consumer")
+    parser.add_argument("--kills", type=int, default=10, help="of the driver")
+    parser.add_argument("--consumer-kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     chosen = parser.parse_args()
     print(f"seed {chosen.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="large-") as folder:
-        problems = run(chosen.rows, chosen.shards, chosen.kills, chosen.seed, Path(folder))
+        problems = run(chosen.rows, chosen.shards, (chosen.kills, chosen.consumer_kills), chosen.seed, Path(folder))
     print(*(problems or ["Every row arrived, and the store has them all."]), sep="\n")
     sys.exit(bool(problems))
 

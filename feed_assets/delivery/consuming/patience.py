@@ -17,6 +17,7 @@ from feed_assets.state.address import StoreError
 
 FIRST_PAUSE: Final = 0.5
 MOST_PAUSE: Final = 30.0
+QUESTIONS: Final = 8
 SAID_AGAIN: Final = 10
 """After so many pauses the reason is logged again."""
 PASSING: Final = (StoreUnusableError, BlackboardError, StoreError, NotSentError, PoisonedError)
@@ -32,7 +33,9 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Tries again, after pauses that grow, until `stop` is set. Without patience, the first error is raised.
+    """Tries again, after pauses that grow, until `stop` is set.
+
+    Without patience, the first error is raised, except that a stream is asked up to `QUESTIONS` times: it throttles.
 
     `waits` gets the reason when a wait begins, and "" when it is over.
     """
@@ -50,7 +53,7 @@ class Patience:
             try:
                 answer = act()
             except PASSING as error:
-                if isinstance(error, SpaceTakenError) or not self.is_patient:
+                if isinstance(error, SpaceTakenError) or not (self.is_patient or _may_be_throttled(error, number)):
                     raise
                 if str(error) != reason or number % SAID_AGAIN == 0:
                     reason = str(error)
@@ -65,6 +68,10 @@ class Patience:
             if self.stop.wait(pause):
                 raise StoppedError
         raise StoppedError  # never: the pauses have no end
+
+
+def _may_be_throttled(error: Exception, number: int) -> bool:
+    return isinstance(error, NotSentError) and number + 1 < QUESTIONS
 
 
 def _pauses(first: float) -> Iterator[float]:

@@ -78,6 +78,15 @@ def test_k17_expired_iterators_throttled_reads_and_cut_answers_lose_and_repeat_n
     assert audited.unexplained == 0
 
 
+def test_until_idle_throttled_reads_are_waited_for(judge: JudgeServer, world: World) -> None:
+    world.publish(MANY)
+    world.deliver()
+    judge.inject(throttled(rate=0.5, operations=READS), seed=1)
+
+    assert world.consume() == len(MANY)
+    assert judge.account().errors["ProvisionedThroughputExceededException"] > 3
+
+
 def test_records_that_kinesis_has_dropped_unread_stop_the_consumer_unless_the_loss_is_accepted(
     judge: JudgeServer, world: World
 ) -> None:
