@@ -12,7 +12,7 @@ ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 cluster: PORT = 7077
 
-.PHONY: help demo dev s3 cluster docs quick test chaos late lint bench audit hashes format clean
+.PHONY: help demo dev s3 cluster docs quick test chaos ferrokinesis late lint bench audit hashes format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -63,6 +63,13 @@ chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and 
 	@$(BIN)/python -m feed_assets_tests.workflow.kills --rounds 1000
 	@$(BIN)/python -m feed_assets_tests.delivery.consuming.kills --rounds 500
 	@$(BIN)/python -m feed_assets_tests.spark_delivery.large --rows 10000000
+
+# A second server of Kinesis beside the judge. Once it is built, `make test` runs its tests, too.
+SECOND_OPINION := feed_assets_tests/delivery/streams/test_second_opinion.py
+ferrokinesis: $(READY) ## build a second server of Kinesis once, in 2 min or more, and test deliveries on it; needs Rust
+	@echo "Building ferrokinesis, unless it is there ..." >&2
+	@$(BIN)/python -m feed_assets_tests.servers.ferrokinesis
+	$(BIN)/python -m pytest $(SECOND_OPINION)
 
 late: $(READY) ## 10,000 random histories of late data
 	@$(BIN)/python -m feed_assets_tests.late_data.late_histories 10000

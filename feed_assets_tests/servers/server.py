@@ -42,6 +42,8 @@ class LocalServer:
     """
 
     name: ClassVar[str]
+    is_optional: ClassVar[bool] = False
+    """Whether continuous integration, too, skips its tests where it cannot be had."""
 
     def __init__(self, data: Path, port: int = 0) -> None:
         if not shutil.which("setpriv"):
@@ -159,13 +161,17 @@ class S3Server(LocalServer):
         )
 
 
+def cache() -> Path:
+    """The user's directory for programs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "feed_assets"
+
+
 @contextmanager
 def kept(name: str) -> Iterator[Path]:
-    """The user's directory for programs of this name, to be filled by one process at a time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "feed_assets"
-    place = cache / name
+    """The directory for programs of this name, to be filled by one process at a time."""
+    place = cache() / name
     place.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{name}.lock").open("w") as lock:
+    with (cache() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield place
 

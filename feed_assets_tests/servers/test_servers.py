@@ -23,7 +23,7 @@ from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master
 from feed_assets_tests import ROOT
 from feed_assets_tests.listening import family, free_port, listening
-from feed_assets_tests.servers import versitygw
+from feed_assets_tests.servers import ferrokinesis, versitygw
 from feed_assets_tests.servers.fault_proxy import FaultProxy
 from feed_assets_tests.servers.faulty import END
 from feed_assets_tests.servers.server import MissingServerError, S3Server
@@ -59,7 +59,7 @@ def test_a_server_of_which_a_process_has_died_says_so_instead_of_waiting_for_it(
     ceph.start()
 
 
-@pytest.mark.parametrize("name", ["versitygw", "ceph", "dynalite", "redis_server"])
+@pytest.mark.parametrize("name", ["versitygw", "ceph", "dynalite", "redis_server", "ferrokinesis"])
 def test_a_server_listens_on_loopback_only(request: pytest.FixtureRequest, name: str):
     processes = [each for started in request.getfixturevalue(name)._processes for each in family(started.pid)]
     assert {address for _, address in listening(processes)} == {"loopback"}
@@ -246,6 +246,23 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(versitygw.PROGRAM_VARIABLE, os.devnull)
     with pytest.raises(MissingServerError, match=f"{versitygw.PROGRAM_VARIABLE}={os.devnull} is not a program"):
         versitygw.program()
+
+
+def test_a_build_of_minutes_is_not_begun_by_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(MissingServerError, match="it is not built; `make ferrokinesis` does that"):
+        ferrokinesis.Ferrokinesis(tmp_path / "data")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ferrokinesis_is_built_by_the_cargo_of_this_machine_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(ferrokinesis, "_CARGO", tmp_path / "cargo")
+    with pytest.raises(MissingServerError, match="there is no cargo"):
+        ferrokinesis.build()
 
 
 def test_make_s3_says_how_to_get_its_server_and_takes_no_other(tmp_path: Path):

@@ -65,7 +65,7 @@ class ExpiredIteratorError(NotSentError):
 
 
 class LostShardError(Exception):
-    """The stream has no such shard, any more."""
+    """The stream has no such shard, any more; or there is no stream, of which AWS says the same."""
 
 
 def answered_failure(title: str, operation: str, code: str, message: str, status: int) -> Exception:
@@ -87,6 +87,11 @@ def _refused(title: str, operation: str, code: str, message: str, said: str) -> 
         return LostShardError(said)
     if code == "ResourceNotFoundException":
         todo = "there is no such stream. Create it, or correct region and name"
+    elif code == "InvalidArgumentException" and operation == "GetShardIterator":  # only a position is an argument
+        todo = (
+            "the stream was made anew: it does not know the place up to which it was read. Begin again with "
+            "`feed-assets deliver consume --from-oldest`"
+        )
     elif code == "AccessDeniedException":
         todo = f"the permission kinesis:{operation} is missing. Give it to the role"
     elif code in _KEYS:

@@ -47,7 +47,7 @@ class Asked(Protocol):
         ...
 
     def describe(self) -> StreamDescriptionSummaryTypeDef:
-        """What AWS says about the stream."""
+        """What AWS says about the stream. Raises StreamError, NotSentError."""
         ...
 
 
@@ -79,6 +79,7 @@ class KinesisReader:
                 self._iterator = None
             return self._read()
         except LostShardError as error:
+            self._stream.describe()  # if there is no stream, that is the error
             raise RecordsLostError(
                 f"{self._stream.title}: shard {self._shard} is gone, and with it all records after "
                 f"{self._last or 'its beginning'}. {error}",

@@ -178,7 +178,7 @@ def test_k6_futures_have_the_shard_and_sequence_number_of_the_stream(deliver):
 def test_k6_what_sending_again_does_not_mend_fails_all_futures(deliver, error, words):
     delivery = deliver(1)
     delivery.judge.inject(refused(error))
-    client = Client(delivery.stream)
+    client = Client(delivery.stream, ClientSettings(linger=60.0))  # nothing leaves before the last is put
     futures = [client.put(*record) for record in numbered(100)]
     with pytest.raises(StreamError, match=words):
         client.close()

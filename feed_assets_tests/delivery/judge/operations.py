@@ -67,7 +67,7 @@ class Kinesis:
             "DescribeStream": self._describe_stream,
             "DescribeStreamSummary": self._describe_stream_summary,
             "GetRecords": lambda given, now: reading.get_records(given, self._named, now),
-            "GetShardIterator": lambda given, now: reading.get_shard_iterator(given, self._stream(given), now),
+            "GetShardIterator": lambda given, now: reading.get_shard_iterator(given, lambda: self._stream(given), now),
             "IncreaseStreamRetentionPeriod": self._increase_retention,
             "ListShards": self._list_shards,
             "ListStreams": self._list_streams,

@@ -16,7 +16,7 @@ from feed_assets_tests.delivery.judge.limits import READ_RECORDS, SECOND, UNLIMI
 from feed_assets_tests.delivery.judge.log import LogWriter
 from feed_assets_tests.delivery.judge.refusals import RefusedError
 from feed_assets_tests.delivery.judge.shards import Shard
-from feed_assets_tests.delivery.judge.streams import ACCOUNT, Stream, in_use
+from feed_assets_tests.delivery.judge.streams import ACCOUNT, Stream
 
 
 class Tokens:
@@ -51,11 +51,10 @@ class Reading:
         self._settings = settings
         self._tokens = tokens
 
-    def get_shard_iterator(self, given: dict[str, Any], stream: Stream, now: int) -> dict[str, Any]:
-        """GetShardIterator. Raises RefusedError."""
-        if stream.status == "CREATING":
-            raise in_use(stream)
-        shard = stream.shard(given["ShardId"])
+    def get_shard_iterator(self, given: dict[str, Any], named: Callable[[], Stream], now: int) -> dict[str, Any]:
+        """GetShardIterator of the stream that the request names. Raises RefusedError."""
+        name = given.get("StreamName") or given.get("StreamARN", "").rpartition("/")[2]
+        stream, shard = _readable(named, name, given["ShardId"], now)
         settings = self._settings
         if not shard.iterators.admit(now, 0, settings.shard_reads, UNLIMITED):
             raise _exceeded(shard, stream)
@@ -88,16 +87,16 @@ class Reading:
         return offset if kind == "AT_SEQUENCE_NUMBER" else offset + 1
 
     def _iterator(self, stream: Stream, shard: Shard, offset: int, now: int) -> str:
-        return self._tokens.sealed(stream=stream.name, number=stream.number, shard=shard.index, offset=offset, made=now)
+        return self._tokens.sealed(stream=stream.name, shard=shard.id, offset=offset, made=now)
 
     def get_records(self, given: dict[str, Any], named: Callable[[str], Stream], now: int) -> dict[str, Any]:
-        """GetRecords of the stream that the iterator names. Raises RefusedError."""
+        """GetRecords of the stream that the iterator names. Raises RefusedError.
+
+        If that was deleted and made again, the iterator leads to the new one, as on AWS.
+        """
         position = self._tokens.opened(given["ShardIterator"])
         if "offset" not in position:
             raise RefusedError("InvalidArgumentException", "Invalid ShardIterator.", violation=True)
-        stream = named(position["stream"])
-        if stream.number != position["number"]:  # of a stream that was deleted, and made again
-            raise RefusedError("ResourceNotFoundException", f"Stream {stream.name} under account {ACCOUNT} not found.")
         settings, age = self._settings, now - position["made"]
         if age >= settings.iterator_seconds * SECOND:
             raise RefusedError(
@@ -105,7 +104,7 @@ class Reading:
                 f"Iterator expired. The iterator was created {age // 1_000_000} ms ago, while right now the tolerated "
                 f"delay is {settings.iterator_seconds * 1000:.0f} milliseconds.",
             )
-        shard = stream.shards[position["shard"]]
+        stream, shard = _readable(lambda: named(position["stream"]), position["stream"], position["shard"], now)
         reads = shard.reads
         reads.forget(now)
         if reads.events >= settings.shard_reads or reads.bytes >= settings.shard_read_bytes:
@@ -125,6 +124,20 @@ class Reading:
         else:
             answer["NextShardIterator"] = self._iterator(stream, shard, after, now)
         return answer
+
+
+def _readable(named: Callable[[], Stream], name: str, shard_id: str, now: int) -> tuple[Stream, Shard]:
+    """A shard and its stream. Raises RefusedError: to AWS it is the shard that is missing, also without the stream."""
+    not_found = "ResourceNotFoundException"
+    missing = RefusedError(not_found, f"Shard {shard_id} in stream {name} under account {ACCOUNT} does not exist")
+    try:
+        stream = named()
+    except RefusedError as error:
+        raise missing if error.kind == not_found else error from None
+    shard = next((each for each in stream.listed(now) if each.id == shard_id), None)
+    if shard is None or stream.status == "CREATING":
+        raise missing
+    return stream, shard
 
 
 def _exceeded(shard: Shard, stream: Stream) -> RefusedError:

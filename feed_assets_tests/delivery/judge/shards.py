@@ -81,9 +81,9 @@ class Shard:
         """The API's structure `HashKeyRange`."""
         return {"StartingHashKey": str(self.start), "EndingHashKey": str(self.end)}
 
-    def adjacent(self, other: Shard) -> bool:
-        """Whether both ranges together have no gap."""
-        return self.end + 1 == other.start or other.end + 1 == self.start
+    def is_before(self, other: Shard) -> bool:
+        """Whether the other range follows on this one without a gap."""
+        return self.end + 1 == other.start
 
 
 class OpenShards:

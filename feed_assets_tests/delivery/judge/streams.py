@@ -177,10 +177,10 @@ class Stream:
         self.open.replace((shard,), children)
 
     def check_merge(self, shard: Shard, adjacent: Shard) -> None:
-        """Raises RefusedError if the shards cannot be merged."""
+        """Raises RefusedError if the shards cannot be merged. AWS takes them in the order of their ranges only."""
         for each in (shard, adjacent):
             self._check_open(each)
-        if not shard.adjacent(adjacent):
+        if not shard.is_before(adjacent):
             raise RefusedError(
                 "InvalidArgumentException",
                 f"Shards {shard.id} and {adjacent.id} in stream {self.name} under account {ACCOUNT} are not an "
@@ -191,8 +191,7 @@ class Stream:
         """Close two shards, and open one with the ranges of both."""
         self._close(shard, now)
         self._close(adjacent, now)
-        start, end = min(shard.start, adjacent.start), max(shard.end, adjacent.end)
-        self.open.replace((shard, adjacent), [self._opened(start, end, (shard, adjacent), now)])
+        self.open.replace((shard, adjacent), [self._opened(shard.start, adjacent.end, (shard, adjacent), now)])
 
     def resize(self, count: int, now: int) -> None:
         """Split and merge until there are so many equal shards. Short-lived shards are opened on the way."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from feed_assets_tests.delivery.judge.asking import failure, ids, iterator, read
 
 
@@ -37,10 +39,40 @@ def test_a_position_that_cannot_be_is_refused(client, stream):
     assert failure(client.get_shard_iterator, **where, ShardId=shard, StartingSequenceNumber="7") == invalid
     assert failure(client.get_shard_iterator, **where, ShardId=shard) == invalid
     assert failure(client.get_records, ShardIterator="AAAA") == invalid
-    unknown = {"StreamName": stream, "ShardId": ids(9)[8], "ShardIteratorType": "LATEST"}
-    assert failure(client.get_shard_iterator, **unknown) == ("ResourceNotFoundException", 400)
+    assert failure(client.get_shard_iterator, ShardId=shard, ShardIteratorType="LATEST") == invalid
     later = {"ShardId": shard, "ShardIteratorType": "AT_TIMESTAMP", "Timestamp": datetime.now(UTC) + timedelta(days=1)}
     assert failure(client.get_shard_iterator, StreamName=stream, **later) == invalid
+
+
+def test_to_readers_a_shard_is_missing_whatever_is(judge):
+    judge.stop_clock()
+    judge.create("brief", shards=2)
+    client, (shard, other) = judge.client(), ids(2)
+
+    def missing(call, **given) -> str:
+        with pytest.raises(client.exceptions.ResourceNotFoundException) as caught:
+            call(**given)
+        return caught.value.response["Error"]["Message"]
+
+    def answer(stream: str, shard: str) -> str:
+        return f"Shard {shard} in stream {stream} under account 123456789012 does not exist"
+
+    latest = {"ShardIteratorType": "LATEST"}
+    for name, each in (("nowhere", shard), ("brief", ids(9)[8])):
+        assert missing(client.get_shard_iterator, StreamName=name, ShardId=each, **latest) == answer(name, each)
+    of_shard, of_other = iterator(client, "brief", shard, "LATEST"), iterator(client, "brief", other, "LATEST")
+    client.split_shard(StreamName="brief", ShardToSplit=shard, NewStartingHashKey="1000")
+    judge.advance(25 * 3600)
+    gone = {"StreamName": "brief", "ShardId": shard}
+    assert missing(client.get_shard_iterator, **gone, **latest) == answer("brief", shard)
+
+    judge.set(iterator_seconds=1e9)
+    client.delete_stream(StreamName="brief")
+    assert missing(client.get_records, ShardIterator=of_other) == answer("brief", other)
+    judge.create("brief")
+    assert missing(client.get_records, ShardIterator=of_other) == answer("brief", other)
+    client.put_record(StreamName="brief", Data=b"new", PartitionKey="k")
+    assert [each["Data"] for each in client.get_records(ShardIterator=of_shard)["Records"]] == [b"new"]
 
 
 def test_a_page_ends_at_the_limit_and_says_how_far_the_rest_is_behind(client, stream):

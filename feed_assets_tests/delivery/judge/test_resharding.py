@@ -67,8 +67,9 @@ def test_shards_splits_merges_and_refusals_are_those_of_moto(shared, client, mon
     assert both("split_shard", **unknown) == ("ResourceNotFoundException", 400)
     outside = closed | {"StreamName": "m2", "ShardToSplit": ids(2)[1]}
     assert both("split_shard", **outside) == ("InvalidArgumentException", 400)
-    apart = {"StreamName": "m7", "ShardToMerge": ids(1)[0], "AdjacentShardToMerge": ids(3)[2]}
-    assert both("merge_shards", **apart) == ("InvalidArgumentException", 400)
+    for low, high in ((0, 2), (1, 0), (0, 0)):
+        pair = {"ShardToMerge": ids(8)[low], "AdjacentShardToMerge": ids(8)[high]}
+        assert both("merge_shards", StreamName="m7", **pair) == ("InvalidArgumentException", 400)
     for hours in (23, 8761):
         operation = "decrease_stream_retention_period" if hours < 24 else "increase_stream_retention_period"
         assert both(operation, StreamName="m1", RetentionPeriodHours=hours) == ("InvalidArgumentException", 400)

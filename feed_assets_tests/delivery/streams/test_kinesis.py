@@ -311,6 +311,39 @@ def test_a_shard_without_any_record_left_is_a_loss(stream, shared):
         all_read(stream.reader(shard, answers[0].sequence))
 
 
+def test_a_shard_that_was_closed_longer_ago_than_the_retention_is_a_loss(stream, shared):
+    shard = stream.shards()[0].name
+    put_all(stream)
+    reader = stream.reader(shard, None)
+    assert reader.next().records
+    shared.client().split_shard(StreamName=stream.name, ShardToSplit=shard, NewStartingHashKey="1000")
+    shared.set(iterator_seconds=1e9)
+    shared.advance(25 * 3600)
+    try:
+        with pytest.raises(RecordsLostError, match=f"{shard} is gone, and with it all records after 49") as caught:
+            reader.next()
+        assert caught.value.is_gone
+    finally:
+        shared.advance(-25 * 3600)
+        shared.set(iterator_seconds=300.0)
+
+
+def test_a_stream_that_is_deleted_is_no_loss_and_one_that_is_made_anew_is_begun_again(stream, shared):
+    """AWS says that the shard is missing. A consumer that accepts losses would never read the shard again."""
+    answers = put_all(stream)
+    shard = answers[0].shard
+    reader = stream.reader(shard, None)
+    all_read(reader)
+    shared.client().delete_stream(StreamName=stream.name)
+    with pytest.raises(StreamError, match=f"kinesis://{REGION}/{stream.name}: there is no such stream"):
+        reader.next()
+    shared.create(stream.name, shards=2)
+    anew = [(answer.sequence, *RECORDS[at]) for at, answer in enumerate(put_all(stream)) if answer.shard == shard]
+    with pytest.raises(StreamError, match=r"was made anew.*deliver consume --from-oldest"):
+        stream.reader(shard, answers[0].sequence).next()
+    assert [(read.sequence, read.key, read.data) for read in all_read(reader)] == anew
+
+
 def test_a_reader_that_had_read_all_loses_nothing_when_it_is_trimmed(stream, shared):
     put_all(stream)
     shard = stream.shards()[0].name
