@@ -98,7 +98,7 @@ audit: $(READY) $(TOOLS)/.ready ## known vulnerabilities of all pinned packages,
 	    { echo "A package has a known vulnerability, or the service did not answer for it: see above." >&2; exit 1; }
 
 hashes: $(READY) ## write the container's packages with their hashes into deploy/requirements.txt
-	@$(BIN)/uv pip compile --quiet --upgrade --extra poll --extra postgres --constraint constraints.txt --generate-hashes \
+	@$(BIN)/uv pip compile --quiet --upgrade --extra delivery --extra poll --extra postgres --constraint constraints.txt --generate-hashes \
 	    --python-version 3.11 --python-platform linux --no-header --no-annotate --no-emit-index-url \
 	    --output-file deploy/requirements.txt pyproject.toml
 

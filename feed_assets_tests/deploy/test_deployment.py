@@ -124,9 +124,9 @@ def kill_a_run(gate):
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
-    units = [tmp_path / f"feed-assets-{name}.service" for name in (*UNITS, "workers")]
+    units = [tmp_path / f"feed-assets-{name}.service" for name in (*UNITS, "workers", "receiver", "consumer@prices")]
     for each in units:
-        text = (DEPLOY / "systemd" / each.name).read_text(encoding="utf-8")
+        text = (DEPLOY / "systemd" / each.name.replace("@prices", "@")).read_text(encoding="utf-8")
         each.write_text(text.replace(INSTALLED, f"{PROGRAMS}/"), encoding="utf-8")
 
     for arguments in (["verify"], ["security", "--offline=yes", "--threshold=20"]):
