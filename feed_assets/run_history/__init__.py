@@ -4,6 +4,6 @@ Words: a *series* is work that repeats, such as the runs of a schedule, or those
 of it. Its *delay* is the time from when it was wanted to its start. The *interval* of a series is the usual time
 between two of its executions.
 
-Here: the table of executions (`tables`), the warning that runs will overlap (`overlap`), and the day on which a
-deadline will be missed (`capacity`). Not here: Dagster, whose runs fill the table, and who is told.
+Here: the table of executions (`tables`), the warning that runs will overlap (`overlap`), the day on which a deadline
+will be missed (`capacity`), and both together (`health`). Not here: Dagster, whose runs fill the table, and notices.
 """

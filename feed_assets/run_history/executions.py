@@ -8,6 +8,11 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Final
 
+ASSET: Final = "asset "
+SCHEDULE: Final = "schedule "
+TRIGGER: Final = "trigger "
+"""The beginnings of the names of series."""
+
 USUAL: Final = 0.95
 """The share of executions that "usually" speaks of."""
 
