@@ -47,6 +47,7 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.run_history import run_history
 from feed_assets.sensors.slot_marks import ProjectSlotMarks
 from feed_assets.sensors.slot_quality import slot_quality
 from feed_assets.sensors.starts import starts
@@ -256,6 +257,7 @@ class Project:
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)
         yield landings(sources, self.hours, interval_seconds=interval)
+        yield run_history(channels=channels, interval_seconds=interval)
         if warehouse:
             yield warehouse_loads(interval_seconds=interval, run_config=run_config)
         if settings.catalog:

@@ -81,7 +81,7 @@ class Forecast:
         duration = self.expected[day]
         end, low, high = (self._end(day, duration * factor) for factor in (1.0, self.low, self.high))
         times = f"end at {end:%H:%M}, between {low:%H:%M} and {high:%H:%M} on 90 of 100 such days"
-        takes = f"it takes {self.growth:.1%} longer each week" if self.growth > 0 else "it does not take longer"
+        takes = f"it takes {100 * self.growth:.1f} % longer each week" if self.growth > 0 else "it does not take longer"
         if self.missed_on is None:
             return (
                 f"{self.series} will keep its deadline {self.deadline:%H:%M} UTC for {HORIZON} days: {takes}, and is "

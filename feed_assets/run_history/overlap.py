@@ -54,7 +54,9 @@ class Overlap:
     def sentence(self) -> str:
         """The figures."""
         parts = f"95 of 100 runs start within {in_words(self.delay)} and take up to {in_words(self.duration)}"
-        return f"{self.series}: {parts}, together {self.share:.0%} of the {in_words(self.interval)} between runs."
+        return (
+            f"{self.series}: {parts}, together {100 * self.share:.0f} % of the {in_words(self.interval)} between runs."
+        )
 
 
 def overlap(series: str, executions: Iterable[Execution], today: date) -> Overlap | None:

@@ -61,6 +61,7 @@ sensor landings RUNNING
 sensor late_growth RUNNING
 sensor late_reports RUNNING
 sensor new_manifests RUNNING
+sensor run_history RUNNING
 """
 
 

@@ -84,7 +84,7 @@ def test_the_sentence_has_its_numbers():
     assert found is not None
     assert found.is_tight
     assert found.sentence == (
-        "schedule hourly: 95 of 100 runs start within 0 s and take up to 54 min, together 90% of the 1 h between runs."
+        "schedule hourly: 95 of 100 runs start within 0 s and take up to 54 min, together 90 % of the 1 h between runs."
     )
     assert list(found.shares.values()) == [pytest.approx(0.9)] * 8
 

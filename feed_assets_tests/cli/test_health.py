@@ -1,0 +1,83 @@
+"""`feed-assets health`: a line for each series, warnings first."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from feed_assets.run_history.executions import Execution
+from feed_assets.run_history.tables import record
+from feed_assets_tests.harness import Installation
+
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+@pytest.fixture
+def there(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An installation, for commands."""
+    for name, value in {"BASE": str(desk.base), "FIRST_DAY": "2019-11-20", "STATE": desk.settings.state}.items():
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", value)
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
+    return desk
+
+
+def keep(there: Installation, series: str, minutes: float) -> None:
+    """Four days of hourly runs that take so long."""
+    found = []
+    for ago in range(24 * 4, 0, -1):
+        wanted = TODAY - timedelta(hours=ago)
+        ended = wanted + timedelta(minutes=minutes)
+        found.append(Execution(series, f"run-{ago}", None, wanted, wanted, ended, succeeded=True))
+    record(there.store, there.board.uri(""), found, now=datetime.now(UTC))
+
+
+def test_warnings_come_first_and_end_with_exit_code_1(there, run) -> None:
+    keep(there, "schedule a", 12)
+    keep(there, "schedule b", 54)
+
+    shown = run("health", code=1)
+
+    figures = "95 of 100 runs start within 0 s and take up to"
+    assert shown.stdout.splitlines() == [
+        f"WARNING  schedule b: {figures} 54 min, together 90 % of the 1 h between runs.",
+        f"schedule a: {figures} 12 min, together 20 % of the 1 h between runs.",
+    ]
+    assert shown.stderr == "With warnings: schedule b.\n"
+    assert run("health", "schedule a").stderr == ""
+
+
+def test_programs_get_the_figures_in_seconds(there, run) -> None:
+    keep(there, "asset clean_ads", 54)
+
+    (found,) = json.loads(run("health", "--json").stdout)
+
+    assert found == {
+        "series": "asset clean_ads",
+        "executions": 96,
+        "warnings": {},  # an asset has no interval of its own
+        "overlap": {"interval": 3600.0, "delay": 0.0, "duration": 3240.0, "share": 0.9},
+    }
+
+
+def test_plots_are_written_for_each_series(there, run, tmp_path) -> None:
+    keep(there, "schedule a", 12)
+
+    shown = run("health", "--pictures", tmp_path)
+
+    picture = tmp_path / "schedule-a-overlap.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert shown.stderr == f"Written: {picture}\n"
+
+
+def test_without_history_the_command_says_what_fills_it(there, run) -> None:
+    shown = run("health")
+    assert shown.stdout == ""
+    assert shown.stderr.startswith("No run is known yet: the sensor run_history")
+
+
+def test_a_series_that_is_not_there_is_refused_with_those_that_are(there, run) -> None:
+    keep(there, "schedule a", 12)
+    shown = run("health", "schedule b", code=2)
+    assert "There is no series schedule b. There are: schedule a." in shown.stderr
