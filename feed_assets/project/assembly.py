@@ -21,6 +21,7 @@ from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.checks.asset_checks import Limits
+from feed_assets.checks.deadlines import deadline_checks
 from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.dependencies.declared.loading import DeclaredDataset, load_datasets
@@ -127,10 +128,10 @@ class Project:
         `warehouse`, `catalog`. `workflows` are run by `feed-assets workflow`. `domain` is a tag of every asset. Add
         anything else with `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw
         data of one kind, if one asset reads two kinds, if a daily asset of raw data has other days than from midnight
-        to midnight UTC, if an audited asset has no checks, if two assets publish to one feed, if a trigger or a
-        workflow cannot work, or if two feeds name the same table of the warehouse; SpecError if a source is polled by
-        no schedule that Dagster takes; DestinationError if a destination is wrong, or does not fit the feed that it
-        gets.
+        to midnight UTC, if an audited asset has no checks, if an hourly asset has a deadline, if two assets publish to
+        one feed, if a trigger or a workflow cannot work, or if two feeds name the same table of the warehouse;
+        SpecError if a source is polled by no schedule that Dagster takes; DestinationError if a destination is wrong,
+        or does not fit the feed that it gets.
         """
         # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
         end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
@@ -162,6 +163,7 @@ class Project:
             ],
             asset_checks=[
                 *asset_checks,
+                *deadline_checks(own),
                 *(each for each in loads if isinstance(each, dg.AssetChecksDefinition)),
                 *(deliveries.checks if deliveries else ()),
             ],

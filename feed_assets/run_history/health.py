@@ -36,6 +36,18 @@ class Health:
         """What there is to say: the warnings, or else the figures."""
         return list(self.warnings.values()) or list(self._figures())
 
+    @property
+    def of_deadline(self) -> str:
+        """What is expected of a series with a deadline; "" without one."""
+        if self.forecast is not None:
+            return self.forecast.sentence
+        if self.deadline is None:
+            return ""
+        return (
+            f"{self.series}: its deadline {self.deadline:%H:%M} UTC has no forecast yet, which needs {FEWEST} days "
+            "with a successful run."
+        )
+
     def to_plain(self) -> dict[str, Any]:
         """The answer for programs; durations are seconds."""
         found: dict[str, Any] = {"series": self.series, "executions": self.executions, "warnings": dict(self.warnings)}
@@ -58,13 +70,8 @@ class Health:
     def _figures(self) -> Iterator[str]:
         if self.overlap is not None:
             yield self.overlap.sentence
-        if self.forecast is not None:
-            yield self.forecast.sentence
-        elif self.deadline is not None:
-            yield (
-                f"{self.series}: its deadline {self.deadline:%H:%M} UTC has no forecast yet, which needs {FEWEST} days "
-                "with a successful run."
-            )
+        if self.deadline is not None:
+            yield self.of_deadline
         if self.overlap is None and self.deadline is None:
             yield f"{self.series}: too few runs for figures."
 

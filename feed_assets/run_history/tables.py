@@ -50,13 +50,14 @@ def record(store: Store, base: str, executions: Sequence[Execution], *, now: dat
             _bound(connection, base, series)
 
 
-def executions_of(store: Store, base: str) -> dict[str, list[Execution]]:
-    """The executions of each series, oldest first. Raises StoreError."""
+def executions_of(store: Store, base: str, *, series: str | None = None) -> dict[str, list[Execution]]:
+    """The executions of each series, or of one, oldest first. Raises StoreError."""
     if not store.exists():
         return {}
     found: dict[str, list[Execution]] = {}
     with store.reading() as connection:
-        query = select(EXECUTIONS).filter_by(base=base).order_by(EXECUTIONS.c.series, EXECUTIONS.c.wanted)
+        wanted = {"base": base} | ({} if series is None else {"series": series})
+        query = select(EXECUTIONS).filter_by(**wanted).order_by(EXECUTIONS.c.series, EXECUTIONS.c.wanted)
         for row in connection.execute(query).mappings():
             values = {name: row[name] for name in Execution.__dataclass_fields__}
             times = {name: datetime.fromisoformat(row[name]) for name in TIMES}

@@ -81,3 +81,29 @@ def test_a_series_that_is_not_there_is_refused_with_those_that_are(there, run) -
     keep(there, "schedule a", 12)
     shown = run("health", "schedule b", code=2)
     assert "There is no series schedule b. There are: schedule a." in shown.stderr
+
+
+def grow(there: Installation) -> None:
+    """A month of daily runs at 04:00 UTC that take 12 % longer each week, from 70 minutes on."""
+    found = []
+    for day in range(30):
+        wanted = TODAY - timedelta(days=30 - day) + timedelta(hours=4)
+        ended = wanted + timedelta(minutes=70 * (1 + 0.12 * day / 7))
+        found.append(Execution("asset prices", f"run-{day}", str(wanted.date()), wanted, wanted, ended, succeeded=True))
+    record(there.store, there.board.uri(""), found, now=datetime.now(UTC))
+
+
+def test_a_deadline_is_in_health_and_explain(there, run, monkeypatch) -> None:
+    monkeypatch.setenv("FEED_ASSETS_MODULE", "feed_assets_tests.cli.timed_project")
+    assert "needs 22 days with a successful run" in run("health").stdout
+
+    grow(there)
+
+    sentence = run("health", code=1).stdout.strip().removeprefix("WARNING  ")
+    assert sentence.startswith("asset prices will miss its deadline 06:00 UTC from ")
+    assert f"  deadline: {sentence}" in run("explain", "2019-11-25").stdout.splitlines()
+    (story,) = json.loads(run("explain", "2019-11-25", "--json").stdout)
+    assert story["deadline"] == sentence
+    (found,) = json.loads(run("health", "--json", code=1).stdout)
+    assert found["deadline"]["time"] == "06:00"
+    assert found["deadline"]["weekly_growth"] == pytest.approx(0.084, abs=0.006)
