@@ -5,12 +5,11 @@ Not here: reading data, and texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from io import BytesIO
 from typing import Any
 
-from matplotlib.dates import DateFormatter, date2num
 from matplotlib.figure import Figure
 
 from feed_assets.notices.messages import shares
@@ -84,9 +83,9 @@ def interval_shares(series: str, shares: Mapping[date, float], *, limit: float) 
     """The share of the interval between runs that delay and run take, by day, and the share of a warning as a line."""
     figure = Figure(figsize=(7, 2.6), layout="constrained")
     axes = figure.subplots()
-    axes.bar(list(map(date2num, shares)), [100 * each for each in shares.values()], color=AFTER)
+    axes.bar(_days(shares), [100 * each for each in shares.values()], color=AFTER)
     axes.axhline(100 * limit, color=WARNING, label=f"warning: {100 * limit:.0f} %")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 130 * max(limit, *shares.values()))
     axes.set_ylabel("% of the interval")
     return _over_days(figure, axes, series)
 
@@ -105,8 +104,8 @@ def deadline_forecast(
     """
     figure = Figure(figsize=(7, 3), layout="constrained")
     axes = figure.subplots()
-    axes.scatter(list(map(date2num, taken)), list(taken.values()), color=AFTER, s=12, label="taken")
-    days, values = list(map(date2num, expected)), list(expected.values())
+    axes.scatter(_days(taken), list(taken.values()), color=AFTER, s=12, label="taken")
+    days, values = _days(expected), list(expected.values())
     axes.plot(days, values, color=AFTER, linewidth=1, label="expected")
     low, high = ([factor * each for each in values] for factor in band)
     axes.fill_between(days, low, high, color=BEFORE, alpha=0.5, linewidth=0, label="90 of 100 days")
@@ -117,9 +116,13 @@ def deadline_forecast(
     return _over_days(figure, axes, series)
 
 
+def _days(days: Iterable[date]) -> Any:
+    """Days as values of an axis: matplotlib takes them, but its types do not."""
+    return list(days)
+
+
 def _over_days(figure: Figure, axes: Any, title: str) -> bytes:
-    axes.xaxis_date()
-    axes.xaxis.set_major_formatter(DateFormatter("%d %b"))  # type: ignore[no-untyped-call] # matplotlib has no types here
+    axes.tick_params(axis="x", labelsize=7)
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left")
     axes.set_title(title, loc="left", fontsize=11, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
