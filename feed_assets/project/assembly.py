@@ -26,6 +26,7 @@ from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.dependencies.declared.loading import DeclaredDataset, load_datasets
 from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.feed_events.scheduled import remembers
 from feed_assets.feed_events.triggers import TRIGGER
 from feed_assets.io_manager.manager import file_feed_io_manager
 from feed_assets.io_manager.run_attempts import ATTEMPTS, run_attempts
@@ -48,6 +49,7 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.remembered_ticks import remembered_ticks
 from feed_assets.sensors.run_history import run_history
 from feed_assets.sensors.slot_marks import ProjectSlotMarks
 from feed_assets.sensors.slot_quality import slot_quality
@@ -170,6 +172,7 @@ class Project:
             sensors=[
                 *self._sensors(own, channels, hand_over, found, warehouse=bool(tables)),
                 *(deliveries.sensors if deliveries else ()),
+                *_remembered(schedules, settings),
             ],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
@@ -295,6 +298,13 @@ class Project:
                         )
                     found[kind] = key
         return found
+
+
+def _remembered(schedules: Iterable[Any], settings: Settings) -> Iterator[dg.SensorDefinition]:
+    """The sensor that starts what these schedules remember, if one of them does."""
+    jobs = {each.name: each.job for each in schedules if remembers(each)}
+    if jobs:
+        yield remembered_ticks(jobs, interval_seconds=settings.sensor_seconds)
 
 
 def _deliveries(

@@ -1,4 +1,4 @@
-"""The executions that are kept, and the warnings that people got: their rows.
+"""The executions that are kept, the warnings that people got, and the ticks that wait: their rows.
 
 Here: the tables, and their bounds. Not here: what fills them (`sensors.ended_runs`), and what follows (`health`).
 """
@@ -14,6 +14,7 @@ from sqlalchemy import column, delete, insert, select, table
 from sqlalchemy.engine import Connection
 
 from feed_assets.run_history.executions import Execution
+from feed_assets.run_history.remembered import Remembered
 from feed_assets.state.event_log import stored_time
 from feed_assets.state.store import Store
 
@@ -28,6 +29,8 @@ TIMES: Final = ("wanted", "started", "ended")
 
 EXECUTIONS = table("feed_assets_executions", column("base"), *map(column, Execution.__dataclass_fields__))
 WARNINGS = table("feed_assets_health_warnings", *map(column, ("base", "series", "kind", "since", "seen")))
+
+TICKS = table("feed_assets_remembered_ticks", column("base"), *map(column, Remembered.__dataclass_fields__))
 
 Warned = tuple[str, str]
 """A series, and the kind of a warning."""
@@ -90,6 +93,33 @@ def keep_warnings(store: Store, base: str, seen: Iterable[Warned], *, now: datet
             connection.execute(insert(WARNINGS).values(base=base, series=series, kind=kind, since=since, seen=at))
         old = stored_time(now - FORGOTTEN_AFTER)
         connection.execute(delete(WARNINGS).where(WARNINGS.c.base == base, WARNINGS.c.seen < old))
+
+
+def remember(store: Store, base: str, tick: Remembered) -> None:
+    """Remember a tick. Of the ticks of a partition, the first stays. Raises StoreError."""
+    where = {"base": base, "schedule": tick.schedule, "partition": tick.partition}
+    with store.writing(LOG) as transaction:
+        if transaction.connection.execute(select(TICKS).filter_by(**where)).first() is None:
+            transaction.connection.execute(insert(TICKS).values(**where, wanted=stored_time(tick.wanted)))
+
+
+def remembered(store: Store, base: str) -> list[Remembered]:
+    """The ticks that wait, oldest first. Raises StoreError."""
+    if not store.exists():
+        return []
+    with store.reading() as connection:
+        query = select(TICKS).filter_by(base=base).order_by(TICKS.c.wanted, TICKS.c.schedule, TICKS.c.partition)
+        return [
+            Remembered(row.schedule, row.partition, datetime.fromisoformat(row.wanted))
+            for row in connection.execute(query)
+        ]
+
+
+def forget(store: Store, base: str, tick: Remembered) -> None:
+    """Forget a tick: it was started. Raises StoreError."""
+    with store.writing(LOG) as transaction:
+        where = {"base": base, "schedule": tick.schedule, "partition": tick.partition}
+        transaction.connection.execute(delete(TICKS).filter_by(**where))
 
 
 def _bound(connection: Connection, base: str, series: str) -> None:

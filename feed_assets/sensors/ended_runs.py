@@ -14,6 +14,7 @@ import dagster as dg
 
 from feed_assets.feed_events.declarations import declared_deadline
 from feed_assets.feed_events.metadata import UPDATE
+from feed_assets.feed_events.scheduled import SCHEDULE_TAG, WANTED_TAG
 from feed_assets.feed_events.triggers import BACKFILL_TAG, REVISIONS_TAG, attempt_tag
 from feed_assets.run_history.executions import ASSET, SCHEDULE, TRIGGER, Execution
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -24,9 +25,9 @@ OVERLAPPING: Final = timedelta(minutes=2)
 """A run may be stored later than one with a later time: the next page looks so far back."""
 ENDED: Final = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
 
-SCHEDULE_TAG: Final = "dagster/schedule_name"
-WANTED_TAG: Final = ".dagster/scheduled_execution_time"
-"""The time of a schedule's tick, in ISO 8601."""
+SCHEDULE_TAGS: Final = ("dagster/schedule_name", SCHEDULE_TAG)
+WANTED_TAGS: Final = (WANTED_TAG, ".dagster/scheduled_execution_time")
+"""The time of a schedule's tick, in ISO 8601: by our tag, also of a tick that was remembered."""
 SEVERAL_PARTITIONS: Final = ("dagster/backfill", "dagster/asset_partition_range_start", BACKFILL_TAG)
 """Tags of runs that compute earlier days, or several at once: they say nothing of the daily run of an asset."""
 VOLUMES: Final = ("raw bytes", "bytes")
@@ -104,7 +105,7 @@ def _executions(
         ended=datetime.fromtimestamp(record.end_time, UTC),
         succeeded=run.status is dg.DagsterRunStatus.SUCCESS,
     )
-    if (schedule := tags.get(SCHEDULE_TAG)) in schedules:
+    if (schedule := next((tags[each] for each in SCHEDULE_TAGS if each in tags), None)) in schedules:
         yield replace(whole, series=f"{SCHEDULE}{schedule}")
     keys = [key for key in sorted(run.asset_selection or ()) if key in feeds.locations]
     for key in keys if REVISIONS_TAG in tags else ():
@@ -148,9 +149,10 @@ def _number(metadata: Mapping[str, Any], names: Iterable[str]) -> int | None:
 
 
 def _wanted(tags: Mapping[str, str]) -> datetime | None:
+    stored = next((tags[each] for each in WANTED_TAGS if each in tags), "")
     try:
-        return datetime.fromisoformat(tags[WANTED_TAG])
-    except (KeyError, ValueError):
+        return datetime.fromisoformat(stored)
+    except ValueError:
         return None
 
 

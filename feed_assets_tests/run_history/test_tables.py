@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 from feed_assets.run_history import tables
 from feed_assets.run_history.executions import Execution
-from feed_assets.run_history.tables import executions_of, keep_warnings, new_warnings, record
+from feed_assets.run_history.remembered import Remembered
+from feed_assets.run_history.tables import (
+    executions_of,
+    forget,
+    keep_warnings,
+    new_warnings,
+    record,
+    remember,
+    remembered,
+)
 from feed_assets.state.store import Store
 
 NOW = datetime(2026, 5, 1, 6, tzinfo=UTC)
@@ -75,10 +84,23 @@ def test_a_warning_is_news_once_until_it_was_over_for_a_week(database: str):
     assert new_warnings(store, BASE, [warning]) == [warning]
 
 
+def test_a_tick_is_remembered_once_until_it_is_forgotten(database: str):
+    store = Store(database)
+    first, later = Remembered("daily", "2026-04-30", NOW), Remembered("daily", "2026-05-01", NOW + timedelta(days=1))
+    for tick in (later, first, replace(first, wanted=NOW + timedelta(hours=1))):
+        remember(store, BASE, tick)
+    assert remembered(store, BASE) == [first, later]
+    assert remembered(store, "file:///other") == []
+
+    forget(store, BASE, first)
+    assert remembered(store, BASE) == [later]
+
+
 def test_a_database_that_is_not_there_has_no_history_and_is_not_made_for_nothing(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/state.db")
     assert executions_of(store, BASE) == {}
     assert new_warnings(store, BASE, []) == []
+    assert remembered(store, BASE) == []
     keep_warnings(store, BASE, [], now=NOW)
     record(store, BASE, [], now=NOW)
     assert not store.exists()
