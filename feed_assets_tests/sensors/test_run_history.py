@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.feed_events.triggers import REVISIONS_TAG, attempt_tag
-from feed_assets.resources.notifier import Alert, AlertNotSentError, Notifier
+from feed_assets.resources.notifier import Alert, AlertNotSentError, MailResource, Notifier
 from feed_assets.resources.storage import BlackboardResource, StateResource
 from feed_assets.run_history.tables import executions_of
 from feed_assets.sensors import ended_runs
@@ -19,6 +19,7 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ended_runs import deadlines
 from feed_assets.sensors.run_history import run_history
 from feed_assets.state.store import Store
+from feed_assets_tests.notices.post_office import post_office
 from feed_assets_tests.sensors.told_runs import tell
 
 SCHEMA = StructType([StructField("x", StringType())])
@@ -68,9 +69,10 @@ class Driven:
     def url(self):
         return self.store.url
 
-    def tick(self, notifier=None):
-        resources = {**self.resources, "notifier": notifier or Kept()}
-        sensor = run_history(channels=frozenset({"notifier"}), interval_seconds=30)
+    def tick(self, notifier=None, mail=None):
+        channels = {"mail": mail} if mail else {"notifier": notifier or Kept()}
+        resources = {**self.resources, **channels}
+        sensor = run_history(channels=frozenset(channels), interval_seconds=30)
         definitions = dg.Definitions([prices, rates], jobs=[job], schedules=[hourly], sensors=[sensor])
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, definitions=definitions, resources=resources
@@ -173,17 +175,47 @@ def test_runs_that_fill_their_interval_are_told_once_also_after_a_failure(driven
     assert sentence.endswith(" start within 60 s and take up to 52 min, together 88 % of the 1 h between runs.")
 
 
-def test_a_deadline_that_growth_will_pass_is_told(driven):
+def a_month(driven):
+    """Daily runs from 04:00 UTC that take longer each day."""
     for ago in range(32, 0, -1):
         volume = 10e9 * 1.015 ** (32 - ago)
         wanted = TODAY - timedelta(days=ago) + timedelta(hours=4)
         update = {"prices": {"bytes": round(volume)}}
         tell(driven.instance, wanted, 70 * volume / 10e9, schedule="hourly", assets=update, partition=f"day {ago:03}")
+
+
+def test_a_deadline_that_growth_will_pass_is_told(driven):
+    a_month(driven)
     driven.tick()
 
     (alert,) = SENT
     assert (alert.kind, alert.assets) == ("deadline", ("asset prices",))
     assert alert.reasons[0].startswith("asset prices will miss its deadline 06:00 UTC from ")
+
+
+def test_a_mail_has_the_sentence_and_the_plot_and_comes_once(driven):
+    a_month(driven)
+    with post_office(enable_SMTPUTF8=True) as office:
+        mail = MailResource(
+            url=f"smtp://127.0.0.1:{office.port}", sender="feeds@example.com", recipients=["Ops <ops@example.com>"]
+        )
+        office.answer = "450 later"
+        driven.tick(mail=mail)
+        assert "mail was not told" in driven.said
+        office.answer = ""
+        for _ in range(2):
+            driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})  # an hour later
+            driven.tick(mail=mail)
+
+    ((to, made),) = office.mails
+    assert to == ["ops@example.com"]
+    assert made["Subject"] == "A deadline will be missed: asset prices"
+    text, html = made.get_body(("plain",)), made.get_body(("html",))
+    assert text is not None
+    assert html is not None
+    assert text.get_content().startswith("asset prices will miss its deadline 06:00 UTC from ")
+    assert "<img" in html.get_content()
+    assert any(each.get_content_type() == "image/png" for each in made.walk())
 
 
 def test_deadlines_are_those_that_assets_declare():
