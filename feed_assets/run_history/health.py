@@ -6,14 +6,14 @@ Here: one answer for commands, checks and notices. Not here: which series there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time
 from typing import Any, Final
 
 from feed_assets.run_history.capacity import FEWEST, Forecast, deadline_warning, forecast
-from feed_assets.run_history.executions import ASSET, Execution
+from feed_assets.run_history.executions import ASSET, SCHEDULE, Execution
 from feed_assets.run_history.overlap import Overlap, overlap
-from feed_assets.run_history.tables import executions_of
+from feed_assets.run_history.tables import executions_of, remembered
 from feed_assets.state.store import Store
 
 OVERLAP: Final = "overlap"
@@ -22,7 +22,10 @@ DEADLINE: Final = "deadline"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A series: its figures, and its forecast if it has a deadline. `warnings` has a sentence for each kind."""
+    """A series: its figures, and its forecast if it has a deadline. `warnings` has a sentence for each kind.
+
+    `waiting` are the partitions of its ticks that wait until the run before has ended.
+    """
 
     series: str
     executions: int
@@ -30,11 +33,13 @@ class Health:
     deadline: time | None
     forecast: Forecast | None
     warnings: Mapping[str, str]
+    waiting: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> list[str]:
-        """What there is to say: the warnings, or else the figures."""
-        return list(self.warnings.values()) or list(self._figures())
+        """What there is to say: the warnings, or else the figures; and the ticks that wait."""
+        waiting = f"{self.series}: remembered until its run has ended: {', '.join(self.waiting)}."
+        return [*(self.warnings.values() or self._figures()), *([waiting] if self.waiting else [])]
 
     @property
     def of_deadline(self) -> str:
@@ -51,6 +56,8 @@ class Health:
     def to_plain(self) -> dict[str, Any]:
         """The answer for programs; durations are seconds."""
         found: dict[str, Any] = {"series": self.series, "executions": self.executions, "warnings": dict(self.warnings)}
+        if self.waiting:
+            found["waiting"] = list(self.waiting)
         if self.overlap is not None:
             found["overlap"] = {
                 "interval": self.overlap.interval.total_seconds(),
@@ -93,6 +100,12 @@ def health_of(series: str, executions: Sequence[Execution], deadline: time | Non
 
 def health(store: Store, base: str, deadlines: Mapping[str, time], today: date) -> list[Health]:
     """The answers on all series, those with warnings first. `deadlines` are those of series. Raises StoreError."""
-    known = executions_of(store, base)
-    found = [health_of(each, known.get(each, []), deadlines.get(each), today) for each in {**known, **deadlines}]
+    known, waiting = executions_of(store, base), dict[str, tuple[str, ...]]()
+    for tick in remembered(store, base):
+        series = f"{SCHEDULE}{tick.schedule}"
+        waiting[series] = (*waiting.get(series, ()), tick.partition)
+    found = [
+        replace(health_of(each, known.get(each, []), deadlines.get(each), today), waiting=waiting.get(each, ()))
+        for each in {**known, **deadlines, **waiting}
+    ]
     return sorted(found, key=lambda each: (not each.warnings, each.series))

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from feed_assets.run_history.executions import Execution
-from feed_assets.run_history.tables import record
+from feed_assets.run_history.remembered import Remembered
+from feed_assets.run_history.tables import record, remember
 from feed_assets_tests.harness import Installation
 
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -59,6 +60,22 @@ def test_programs_get_the_figures_in_seconds(there, run) -> None:
         "warnings": {},  # an asset has no interval of its own
         "overlap": {"interval": 3600.0, "delay": 0.0, "duration": 3240.0, "share": 0.9},
     }
+
+
+def test_ticks_that_wait_for_a_run_are_shown(there, run) -> None:
+    for day in ("2026-03-03", "2026-03-04"):
+        remember(
+            there.store,
+            there.board.uri(""),
+            Remembered("process_yesterday", day, datetime.fromisoformat(f"{day}T00:15Z")),
+        )
+
+    assert run("health").stdout.splitlines() == [
+        "schedule process_yesterday: too few runs for figures.",
+        "schedule process_yesterday: remembered until its run has ended: 2026-03-03, 2026-03-04.",
+    ]
+    (found,) = json.loads(run("health", "--json").stdout)
+    assert found["waiting"] == ["2026-03-03", "2026-03-04"]
 
 
 def test_plots_are_written_for_each_series(there, run, tmp_path) -> None:
