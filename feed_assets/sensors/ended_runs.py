@@ -96,12 +96,14 @@ def _executions(
     run, tags = record.dagster_run, record.dagster_run.tags
     if record.start_time is None or record.end_time is None:
         return  # it failed before it started
+    started = datetime.fromtimestamp(record.start_time, UTC)
     whole = Execution(
         series="",
         run=run.run_id,
         partition=tags.get("dagster/partition"),
-        wanted=_wanted(tags) or _aware(record.create_timestamp),
-        started=datetime.fromtimestamp(record.start_time, UTC),
+        # A run of another instance, which was copied, is created after its start.
+        wanted=_wanted(tags) or min(started, _aware(record.create_timestamp)),
+        started=started,
         ended=datetime.fromtimestamp(record.end_time, UTC),
         succeeded=run.status is dg.DagsterRunStatus.SUCCESS,
     )
