@@ -58,7 +58,7 @@ def old_sender(settings: dict[str, Any], folder: Path) -> Callable[[Iterable[Any
 
 
 def test_k7_a_task_ends_only_when_each_of_its_rows_is_acknowledged(world: SparkWorld, tmp_path: Path) -> None:
-    rows = 20_000
+    rows = 8_000
     world.publish_rows(rows)
     delivery = world.deliver_on_spark()
     assert (delivery.ended.acked, world.arrived()) == (rows, once(rows))
@@ -114,7 +114,7 @@ def test_k13_the_store_removes_what_unanswered_requests_repeat(world: SparkWorld
 
 
 def test_k14_senders_share_the_rates_of_the_shards(world: SparkWorld) -> None:
-    rows = 20_000
+    rows = 8_000
     world.publish_rows(rows)
 
     delivery = world.deliver_on_spark()
