@@ -65,6 +65,7 @@ def run(name: str, partition: str | None, *, as_json: bool) -> None:
     from feed_assets.delivery.errors import StreamBusyError  # noqa: PLC0415 - only this command needs it
 
     deliverer = _deliverer(name)
+    deliverer.require_same()  # also if nothing is due
     results = []
     for each in _due(deliverer, partition):
         try:
@@ -278,6 +279,7 @@ def shards_command(name: str, *, as_json: bool) -> None:
 
     installation = load_installation()
     deliverer = _deliverer(name, installation)
+    deliverer.require_same()
     with deliverer.open_stream() as stream:
         found = lags(stream, Store(installation.settings.state), name, now=utc_now())
     rows: list[dict[str, Any]] = [
@@ -310,6 +312,7 @@ def lookup(name: str, key: tuple[str, ...], partition: str | None, *, as_json: b
     The exit code is 1 if there is none.
     """
     deliverer = _deliverer(name)
+    deliverer.require_same()
     from feed_assets.delivery.lookups import lookup as look  # noqa: PLC0415 - loads the store
 
     found = look(deliverer.to, deliverer.folder, key, partition)
