@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ def store_of(to: Destination, folder: Path, *, keep_seconds: float = KEEP_SECOND
 def lookup(to: Destination, folder: Path, key: Sequence[str], partition: str | None = None) -> dict[str, Any] | None:
     """The row and the version of a key, given as texts; None if the store has none.
 
-    A text that is JSON of another type, such as a number, is taken as it, too, if the key has several columns.
+    A text that is JSON of another type, such as a number, is taken as it, too: only the records know the types.
     """
     if len(key) != len(to.key):
         columns = f"{counted(len(to.key), 'column')} ({', '.join(to.key)})"
@@ -67,7 +68,7 @@ def lookup(to: Destination, folder: Path, key: Sequence[str], partition: str | N
         needed = "give one, too" if partition is None else "leave it out, or set `values: per_partition`"
         what = "has a value for each partition" if partition is None else "has one value for all partitions"
         raise DestinationError(f"A key of {to.name} {what}: {needed}.")
-    values = [list(key), [_as_json(each) for each in key]]
+    values = itertools.product(*((each, _as_json(each)) for each in key))
     names = list(dict.fromkeys(store_key(to, partition or "", each) for each in values))
     with store_of(to, folder) as store:
         found = store.get_many(to.store_space, names, now=utc_now().timestamp())
