@@ -107,7 +107,8 @@ class Destination(BaseModel):
     @field_validator("feed")
     @classmethod
     def _is_below_the_base(cls, value: str) -> str:
-        return _told(lambda: check_key(value))
+        _told(lambda: check_key(value))
+        return value
 
     @field_validator("since", mode="before")
     @classmethod
