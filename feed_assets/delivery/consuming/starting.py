@@ -31,7 +31,7 @@ def consumer_of(
     """The consumer that brings a destination's records into its store, or only counts them (`watcher`).
 
     `dispatch` takes the place of the destination's function. Raises DestinationError if nobody is to consume the
-    records, StoreUnusableError, StreamError.
+    records, or another destination has delivered under this name; StoreUnusableError, StreamError.
     """
     to = deliverer.to
     if to.who_settles == "none":
@@ -39,6 +39,7 @@ def consumer_of(
             f"{to.name} has no store and `settled_by: none`, so there is nothing to consume. Name a store, or say "
             "`settled_by: watcher` to prove that its rows arrive."
         )
+    deliverer.require_same()
     figures = Figures()
     with ExitStack() as stack:
         stream = stack.enter_context(deliverer.open_stream())
