@@ -216,6 +216,17 @@ def abandon(name: str, partition: str | None, reason: str) -> None:
 
 @deliver.command()
 @_name
+def moved(name: str) -> None:
+    """Say that stream and store have only moved to other addresses.
+
+    For a server with another name, or a copy of its data. Each partition sends all rows once at its next update.
+    """
+    changed = _deliverer(name).move()
+    print_text(f"{name}: {' and '.join(changed)} moved." if changed else f"{name}: nothing has moved.")
+
+
+@deliver.command()
+@_name
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to read, and at any error.")
 @click.option("--audit-only", is_flag=True, help="Only prove that rows arrive, for `settled_by: watcher`.")
 @click.option("--accept-loss", is_flag=True, help="Go on if the stream has dropped records that nobody has read.")

@@ -42,6 +42,8 @@ QUESTIONS: Final = 6
 """How often a stream is asked for its limits or shards. The client itself, which sends, asks longer."""
 REMEMBERED: Final = timedelta(days=400)
 """How long replaced editions stay in the ledger: longer than any stream keeps records, which is up to 365 days."""
+ADDRESSES: Final = ("stream", "store")
+"""What may move to another address."""
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
 
 Found = TypeVar("Found")
@@ -314,15 +316,29 @@ class Deliverer:
         """Raise DestinationError if another destination has delivered under this name: one GET."""
         self._require(self.ledger.identity() or {})
 
+    def move(self) -> Sequence[str]:
+        """Say that stream and store are those of before, under other addresses. Returns what has moved.
+
+        Raises DestinationError if something else has changed.
+        """
+        there, here = self.ledger.identity() or {}, self._identity()
+        self._require({name: value for name, value in there.items() if name not in ADDRESSES})
+        moved = [name for name in ADDRESSES if there and there[name] != here[name]]
+        if moved:
+            self.ledger.identify_again(here)
+        return moved
+
     def _require(self, there: Mapping[str, Any]) -> None:
-        here = self._identity()
-        for name, value in there.items():
-            if here.get(name, value) != value:
+        here, name = self._identity(), self.to.name
+        for field_name, value in there.items():
+            if here.get(field_name, value) != value:
+                moved = f", or, if it has only moved, run `feed-assets deliver moved {name}`"
                 raise DestinationError(
                     self.to.problem(
-                        name,
-                        f"is {here[name]!r}, and {self.to.name} has delivered with {value!r}. Versions of both would "
-                        f"not compare: write {value!r} again, or choose a new name for the destination",
+                        field_name,
+                        f"is {here[field_name]!r}, and {name} has delivered with {value!r}. Versions of both would not "
+                        f"compare: write {value!r} again, or choose a new name for the destination"
+                        f"{moved if field_name in ADDRESSES else ''}",
                     )
                 )
 

@@ -229,6 +229,11 @@ class Ledger:
             self.feed.blackboard.create(self._identity_key, msgspec.json.encode(identity))
         return self.identity() or dict(identity)
 
+    def identify_again(self, identity: Mapping[str, Any]) -> None:
+        """Keep another identity in place of the one there is. Raises NotFoundError, ConflictError."""
+        found = self.feed.blackboard.read(self._identity_key).entry
+        self.feed.blackboard.replace(self._identity_key, msgspec.json.encode(identity), tag=found.tag)
+
     @property
     def _identity_key(self) -> str:
         return f"{self.feed.control(AREA)}{self.destination}/identity"

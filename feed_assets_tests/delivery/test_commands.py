@@ -168,6 +168,13 @@ def test_a_destination_that_was_changed_is_refused_although_nothing_is_due(
     # What was delivered can still be looked at.
     assert "delivered" in run("ls", "prices").stdout
 
+    assert run("moved", "prices").stdout == "prices: store moved.\n"
+    assert run("moved", "prices").stdout == "prices: nothing has moved.\n"
+    run("consume", "prices", "--until-idle")
+    assert "tea" in run("lookup", "prices", "tea").stdout
+    path.write_text(path.read_text().replace("key: [product]", "key: [price]"))
+    assert "write ['product'] again" in run("moved", "prices", code=2).stderr
+
 
 def test_a_lookup_takes_and_shows_values_as_records_have_them(run: Run, source: Source, tmp_path: Path) -> None:
     columns = {
