@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from feed_assets.delivery.consuming.consumer import Consumer
-from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_of
+from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_of, dispatch_to_store
 from feed_assets.delivery.consuming.figures import Figures
 from feed_assets.delivery.consuming.keeping import LATE_RECORDS, Keeping
 from feed_assets.delivery.consuming.reading import Pace
@@ -51,7 +51,8 @@ def consumer_of(
         if to.who_settles == "consumer":
             keep = (retention + LATE_RECORDS).total_seconds()
             store = stack.enter_context(store_of(to, deliverer.folder, keep_seconds=keep))
-        changes = dispatch_by(to, dispatch) if dispatch else dispatch_of(to)
+        # Who only counts records needs no function of the user, and may not have it.
+        changes = dispatch_by(to, dispatch) if dispatch else dispatch_of(to) if store else dispatch_to_store(to)
 
         def prepare() -> None:
             if store is None:
