@@ -5,6 +5,8 @@ Here: the commands. Not here: delivering, consuming and the audit (`feed_assets.
 
 from __future__ import annotations
 
+import itertools
+import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -63,21 +65,24 @@ def run(name: str, partition: str | None, *, as_json: bool) -> None:
     fails, the others go on, and the exit code is 1.
     """
     from feed_assets.delivery.errors import StreamBusyError  # noqa: PLC0415 - only this command needs it
+    from feed_assets.file_feed.errors import NoValidUpdateError  # noqa: PLC0415 - as above
 
     deliverer = _deliverer(name)
+    deliverer.require_same()  # also if nothing is due
     results = []
-    for each in _due(deliverer, partition):
+    due, otherwise = _due(deliverer, partition)
+    for each in due:
         try:
             results.append(_delivered(deliverer, each, prints=not as_json))
         except FeedAssetsError as error:
-            if isinstance(error, StreamBusyError):
-                raise  # so it is for all others
+            if isinstance(error, StreamBusyError | NoValidUpdateError):
+                raise  # so it is for all others, or there is only this one
             complain(f"Error: {_title(deliverer, each)}: {error}")
             results.append({"partition": each, "state": "failed", "reason": str(error)})
     if as_json:
         print_json(results)
     elif not results:
-        print_text(f"Nothing to deliver to {name}.")
+        print_text(otherwise)
     if any(each["state"] == "failed" for each in results):
         raise SystemExit(FAILED)
 
@@ -93,24 +98,25 @@ def list_command(name: str | None, *, as_json: bool) -> None:
     installation = load_installation()
     if name is None:
         rows: list[dict[str, Any]] = [
-            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.store or ""}
+            {"destination": each.name, "feed": each.feed, "stream": each.stream, "store": each.store}
             for each in _destinations(installation)
         ]
-        return print_json(rows) if as_json else _table(rows, "There is no destination: write deliveries/NAME.yaml.")
+        directory = installation.settings.deliveries_directory
+        return print_json(rows) if as_json else _table(rows, f"There is no destination: write {directory}/NAME.yaml.")
     deliverer = _deliverer(name, installation)
     from feed_assets.delivery.standings import standings  # noqa: PLC0415 - loads pyarrow
 
     rows = [
         {
-            "partition": each.partition or "",
+            "partition": each.partition,
             "state": each.state,
-            "in force": each.in_force or "",
+            "in_force": each.in_force,
             "edition": each.begun.edition if each.begun else None,
             "rows": each.begun.rows if each.begun else None,
         }
         for each in standings(deliverer, now=now())
     ]
-    return print_json(rows) if as_json else _table(rows, f"The feed of {name} has no valid update yet.")
+    return print_json(rows) if as_json else _table(rows, _no_update(deliverer))
 
 
 @deliver.command()
@@ -121,7 +127,7 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
     """Count rows at every hop, and name the first that lacks some.
 
     Looks at the last delivery of each partition, and at earlier ones that are not settled. The exit code is 1 if a row
-    is missing at a hop that is over.
+    is missing at a hop that is over, or nothing was delivered of the partition that is asked for.
     """
     deliverer = _deliverer(name)
     from feed_assets.delivery.audit import account, summarize, with_shards  # noqa: PLC0415 - loads pyarrow
@@ -147,7 +153,7 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
         _table(list(map(_audited, found)), _nothing(name, partition))
         for each in found:
             _print_losses(each)
-    if any(each.is_lost for each in found):
+    if any(each.is_lost for each in found) or (partition is not None and not found):
         raise SystemExit(FAILED)
 
 
@@ -157,22 +163,24 @@ def audit(name: str, partition: str | None, *, as_json: bool) -> None:
 @json_option
 def show(name: str, partition: str | None, *, as_json: bool) -> None:
     """Show all editions: what began and ended when, with how many rows."""
-    deliverer = _deliverer(name)
-    rows = [
-        {
-            "edition": each.number,
-            "partition": each.partition or "",
-            "update": (begun := deliverer.ledger.began(each)).update or "nothing",
-            "mode": begun.mode,
-            "puts": begun.puts,
-            "deletes": begun.deletes,
-            "began": begun.at,
-            "ended": (ended := deliverer.ledger.ended(each)).outcome if each.has_ended else "open",
-            "reason": ended.reason if each.has_ended else "",
-        }
-        for editions in deliverer.ledger.editions(partition).values()
-        for each in editions
-    ]
+    ledger = _deliverer(name).ledger
+    rows = []
+    for each in itertools.chain.from_iterable(ledger.editions(partition).values()):
+        begun, ended = ledger.began(each), ledger.ended(each) if each.has_ended else None
+        rows.append(
+            {
+                "edition": each.number,
+                "partition": each.partition,
+                "update": begun.update,
+                "mode": begun.mode,
+                "puts": begun.puts,
+                "deletes": begun.deletes,
+                "state": ended.outcome if ended else "open",
+                "began": begun.at,
+                "ended": ended.at if ended else None,
+                "reason": ended.reason if ended else "",
+            }
+        )
     return print_json(rows) if as_json else _table(rows, _nothing(name, partition))
 
 
@@ -204,6 +212,17 @@ def abandon(name: str, partition: str | None, reason: str) -> None:
     for each in editions:
         ended = deliverer.abandon(deliverer.ledger.began(each), reason)
         print_text(f"{_title(deliverer, partition)}: edition {each.number} is {ended.outcome}.")
+
+
+@deliver.command()
+@_name
+def moved(name: str) -> None:
+    """Say that stream and store have only moved to other addresses.
+
+    For a server with another name, or a copy of its data. Each partition sends all rows once at its next update.
+    """
+    changed = _deliverer(name).move()
+    print_text(f"{name}: {' and '.join(changed)} moved." if changed else f"{name}: nothing has moved.")
 
 
 @deliver.command()
@@ -278,14 +297,15 @@ def shards_command(name: str, *, as_json: bool) -> None:
 
     installation = load_installation()
     deliverer = _deliverer(name, installation)
+    deliverer.require_same()
     with deliverer.open_stream() as stream:
         found = lags(stream, Store(installation.settings.state), name, now=utc_now())
     rows: list[dict[str, Any]] = [
         {
             "shard": each.shard,
             "state": each.state,
-            "settled until": each.until,
-            "lag seconds": round(each.lag.total_seconds()) if each.lag is not None else None,
+            "settled_until": each.until,
+            "lag_seconds": round(each.lag.total_seconds()) if each.lag is not None else None,
             "late": each.is_late,
         }
         for each in found
@@ -299,7 +319,7 @@ def shards_command(name: str, *, as_json: bool) -> None:
         raise SystemExit(FAILED)
 
 
-@deliver.command()
+@deliver.command(context_settings={"ignore_unknown_options": True})  # a key such as -5 is none
 @_name
 @click.argument("key", nargs=-1, required=True)
 @_partition
@@ -308,20 +328,25 @@ def shards_command(name: str, *, as_json: bool) -> None:
 def lookup(name: str, key: tuple[str, ...], partition: str | None, target: str, *, as_json: bool) -> None:
     """Look up a KEY in the store: a value for each of its columns.
 
-    The exit code is 1 if there is none.
+    It is written as records have it: a decimal as 1.50, a time as 2024-01-01T00:00:00.000000Z. The exit code is 1 if
+    there is none.
     """
     deliverer = _deliverer(name)
+    deliverer.require_same()
     from feed_assets.delivery.lookups import Lookups  # noqa: PLC0415 - loads the store
 
     with Lookups.of(deliverer.to, deliverer.folder, target) as lookups:
         found = lookups.get_texts(key, partition)
     if found is None:
+        if as_json:
+            print_json(None)
         complain(f"{deliverer.to.store} has no value for {' '.join(key)} of {name}.")
         raise SystemExit(FAILED)
     if as_json:
         print_json(found._asdict())
     else:
-        print_fields([*found.row.items(), ("(version)", " ".join(map(str, found.version)))])
+        row = [(column, _as_in_record(value)) for column, value in found.row.items()]
+        print_fields([*row, ("(version)", " ".join(map(str, found.version)).lstrip())])
 
 
 def _destinations(installation: Installation) -> Sequence[Destination]:
@@ -362,12 +387,20 @@ def _deliverer(name: str, installation: Installation | None = None) -> Deliverer
     return Deliverer(feed, to, settings.local_state, now=now, state=state, said=say, large=SparkBackend(spark))
 
 
-def _due(deliverer: Deliverer, partition: str | None) -> Sequence[str | None]:
+def _due(deliverer: Deliverer, partition: str | None) -> tuple[Sequence[str | None], str]:
+    """The partitions that are to be delivered, and a sentence for the case that there is none."""
     from feed_assets.delivery.standings import standings  # noqa: PLC0415 - loads pyarrow
 
     if partition is not None:
-        return [partition]
-    return [each.partition for each in standings(deliverer, now=now()) if each.is_due]
+        return [partition], ""
+    name = deliverer.to.name
+    if not (found := standings(deliverer, now=now())):
+        return [], f"Nothing to deliver to {name}. {_no_update(deliverer)}"
+    return [each.partition for each in found if each.is_due], f"Nothing to deliver to {name}."
+
+
+def _no_update(deliverer: Deliverer) -> str:
+    return f"Its feed {deliverer.feed.uri} has no valid update yet."
 
 
 def _delivered(
@@ -381,6 +414,8 @@ def _delivered(
     """Deliver a partition with a bar, and print what came of it."""
     from dataclasses import replace  # noqa: PLC0415 - beside its only use
 
+    from feed_assets.file_feed.errors import NoValidUpdateError  # noqa: PLC0415 - only if it is used
+
     title = _title(deliverer, partition)
     with progress(title, 100) as bar:
         done = 0
@@ -393,10 +428,13 @@ def _delivered(
 
         found = replace(deliverer, told=told).deliver(partition, again=again, without_base=without_base)
     if found is None:
-        never = not deliverer.ledger.of(partition)
-        why = "no update is valid, and none was delivered" if never else "the update in force was delivered before"
+        if not deliverer.ledger.of(partition):
+            raise NoValidUpdateError(
+                f"{deliverer.feed.title(partition)} has no valid update, and none was delivered. `feed-assets deliver "
+                f"ls {deliverer.to.name}` lists the partitions."
+            )
         if prints:
-            print_text(f"{title}: nothing to deliver: {why}.")
+            print_text(f"{title}: nothing to deliver: the update in force was delivered before.")
         return {"partition": partition, "state": "unchanged"}
     begun, ended = found.begun, found.ended
     if prints:
@@ -429,7 +467,7 @@ def _nothing(name: str, partition: str | None) -> str:
 
 def _audited(found: Account) -> dict[str, Any]:
     return {
-        "partition": found.partition or "",
+        "partition": found.partition,
         "edition": found.edition,
         "state": found.state,
         **{name: found.rows.get(name) for name in ("staged", "acked", "received", "settled")},
@@ -459,4 +497,9 @@ def _print_losses(found: Account) -> None:
 def _table(rows: Sequence[dict[str, Any]], otherwise: str) -> None:
     """A table, in which editions are names and no amounts."""
     texts = [{**each, **({"edition": str(each["edition"] or "")} if "edition" in each else {})} for each in rows]
-    print_table(list(rows[0]) if rows else (), [list(each.values()) for each in texts], empty=otherwise)
+    header = [name.replace("_", " ") for name in rows[0]] if rows else ()
+    print_table(header, [list(each.values()) for each in texts], empty=otherwise)
+
+
+def _as_in_record(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

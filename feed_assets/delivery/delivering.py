@@ -13,7 +13,7 @@ delivered, because that one is compared with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +42,8 @@ QUESTIONS: Final = 6
 """How often a stream is asked for its limits or shards. The client itself, which sends, asks longer."""
 REMEMBERED: Final = timedelta(days=400)
 """How long replaced editions stay in the ledger: longer than any stream keeps records, which is up to 365 days."""
+ADDRESSES: Final = ("stream", "store")
+"""What may move to another address."""
 FOR_EVER: Final = datetime(9998, 12, 31, tzinfo=UTC)
 
 Found = TypeVar("Found")
@@ -96,6 +98,7 @@ class Deliverer:
             return self._deliver(partition, again=again, without_base=without_base)
 
     def _deliver(self, partition: str | None, *, again: bool, without_base: bool) -> Delivery | None:
+        self.require_same()
         for _ in range(ATTEMPTS):
             editions = self.ledger.of(partition)
             update = latest(self.feed, partition, now=self.now())
@@ -159,8 +162,6 @@ class Deliverer:
     ) -> Begun | None:
         """Begin an edition; None if the ledger or the feed changed meanwhile."""
         before = [(self.ledger.began(each), self.ledger.ended(each)) for each in editions[self._base_of(editions) :]]
-        if before:
-            self._require_same(before[-1][0])
         number = next_edition(editions, self.now())
         try:
             held = (
@@ -189,6 +190,8 @@ class Deliverer:
             deletes=staged.deletes,
             code=self.code,
         )
+        # Only now: a destination whose rows were refused has sent nothing, and may still become another one.
+        self._require(self.ledger.identify(self._identity()))
         if not self.ledger.begin(begun):
             self.feed.blackboard.delete(*(each.key for each in staged.files))
             if held:
@@ -309,15 +312,40 @@ class Deliverer:
             if held.holder.startswith(prefix) and number.isdecimal() and int(number) < begun.edition:
                 unpin(self.feed, Pin(held.partition, held.update, held.until, held.holder))
 
-    def _require_same(self, before: Begun) -> None:
-        """Raise DestinationError if the destination is another one than the ledger's under the same name."""
-        there, here = before.rules, self._rules()
-        for name in ("key", "stream", "store", "values"):
-            if there[name] != here[name]:
+    def require_same(self) -> None:
+        """Raise DestinationError if another destination has delivered under this name: one GET."""
+        self._require(self.ledger.identity() or {})
+
+    def move(self) -> Sequence[str]:
+        """Say that stream and store are those of before, under other addresses. Returns what has moved.
+
+        Raises DestinationError if something else has changed.
+        """
+        there, here = self.ledger.identity() or {}, self._identity()
+        self._require({name: value for name, value in there.items() if name not in ADDRESSES})
+        moved = [name for name in ADDRESSES if there and there[name] != here[name]]
+        if moved:
+            self.ledger.identify_again(here)
+        return moved
+
+    def _require(self, there: Mapping[str, Any]) -> None:
+        here, name = self._identity(), self.to.name
+        for field_name, value in there.items():
+            if here.get(field_name, value) != value:
+                moved = f", or, if it has only moved, run `feed-assets deliver moved {name}`"
                 raise DestinationError(
-                    f"{self.to.name} has the {name} {here[name]!r}, and its deliveries up to now had {there[name]!r}. "
-                    "Versions of both would not compare: choose a new name for the destination."
+                    self.to.problem(
+                        field_name,
+                        f"is {here[field_name]!r}, and {name} has delivered with {value!r}. Versions of both would not "
+                        f"compare: write {value!r} again, or choose a new name for the destination"
+                        f"{moved if field_name in ADDRESSES else ''}",
+                    )
                 )
+
+    def _identity(self) -> dict[str, Any]:
+        """What stays as long as the destination has this name."""
+        rules = self._rules()
+        return {name: rules[name] for name in ("key", "stream", "store", "values")} | {"space": self.to.store_space}
 
     def _rules(self) -> dict[str, Any]:
         to = self.to

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from feed_assets.blackboard.keys import check_key
 from feed_assets.delivery.errors import DestinationError
 from feed_assets.delivery.stores.address import store_kind
 from feed_assets.delivery.streams.address import require_stream
@@ -101,6 +102,20 @@ class Destination(BaseModel):
     @classmethod
     def _is_label(cls, value: str) -> str:
         return _told(lambda: check_label(value, "destination")) if value else value
+
+    @field_validator("feed")
+    @classmethod
+    def _is_below_the_base(cls, value: str) -> str:
+        _told(lambda: check_key(value))
+        return value
+
+    @field_validator("since", mode="before")
+    @classmethod
+    def _is_day(cls, value: object) -> object:
+        try:
+            return value if value in ("all", "now") or isinstance(value, date) else date.fromisoformat(str(value))
+        except ValueError:
+            raise ValueError(f"is {value!r}; write all, now, or a date such as 2024-01-31") from None
 
     @field_validator("dispatch")
     @classmethod

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,17 @@ ENCODED: Final = pa.schema([("key", pa.string()), ("shard_key", pa.string()), ("
 
 _Convert = Callable[[Any], Any]
 _encode = msgspec.json.Encoder().encode
+
+
+class Place(NamedTuple):
+    """The file of rows, and the number of the first of them."""
+
+    uri: str
+    first: int
+
+    def row(self, number: int) -> str:
+        """What messages call one of the rows."""
+        return f"row {self.first + number:,} of {self.uri} (the first is row 0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +70,8 @@ class Encoder:
         for name in self.columns:
             require_type(schema.field(name).type, name)
 
-    def encode(self, rows: pa.RecordBatch | pa.Table, place: str) -> pa.RecordBatch:
-        """The rows as ENCODED. Raises BadRowsError, which names the row by `place` and its number in the batch."""
+    def encode(self, rows: pa.RecordBatch | pa.Table, place: Place) -> pa.RecordBatch:
+        """The rows as ENCODED. Raises BadRowsError, which names the row by its place in its file."""
         converts = [_converter(rows.schema.field(each).type, each) for each in self.columns]
         lists = [_values(rows.column(each), place, each) for each in self.columns]
         columns = [
@@ -101,31 +112,33 @@ def key_text(values: Sequence[Any]) -> str:
     return value if type(value) is str else _encode(value).decode()
 
 
-def _keys(columns: Sequence[list[Any]], place: str, names: Sequence[str]) -> list[str]:
+def _keys(columns: Sequence[list[Any]], place: Place, names: Sequence[str]) -> list[str]:
     """A text for each row: of one column its text, of several a JSON array. Raises BadRowsError."""
     found = [key_text(row) for row in zip(*columns, strict=True)]
     for number, key in enumerate(found):
         if not 0 < len(key) <= LONGEST_KEY:
             what = f"is longer than {LONGEST_KEY} characters" if key else "is NULL or empty"
-            raise BadRowsError(f"The key ({', '.join(names)}) of row {number} of {place} {what}. Nothing was sent.")
+            raise BadRowsError(f"The key ({', '.join(names)}) of {place.row(number)} {what}. Nothing was sent.")
     return found
 
 
-def _values(column: Any, place: str, name: str) -> list[Any]:
+def _values(column: Any, place: Place, name: str) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except (ValueError, OverflowError) as error:
-        raise BadRowsError(f"{name} of {place} has a value that cannot be sent: {error}. Nothing was sent.") from None
+        raise BadRowsError(
+            f"{name} of {place.uri} has a value that cannot be sent: {error}. Nothing was sent."
+        ) from None
     return values
 
 
-def _converted(values: list[Any], convert: _Convert, place: str, name: str) -> list[Any]:
+def _converted(values: list[Any], convert: _Convert, place: Place, name: str) -> list[Any]:
     try:
         return [None if each is None else convert(each) for each in values]
     except ValueError:
         number = next(row for row, each in enumerate(values) if each is not None and not _is_convertible(convert, each))
         raise BadRowsError(
-            f"{name} of row {number} of {place} is NaN or infinite, which JSON cannot say. Nothing was sent."
+            f"{name} of {place.row(number)} is NaN or infinite, which JSON cannot say. Nothing was sent."
         ) from None
 
 

@@ -217,6 +217,27 @@ class Ledger:
             self.feed.blackboard.create(key, msgspec.json.encode(now))
         return msgspec.json.decode(self.feed.blackboard.read(key).data, type=datetime)
 
+    def identity(self) -> dict[str, Any] | None:
+        """What the destination was when it first began a delivery: one GET. Raises LedgerError."""
+        return self._read(self._identity_key, dict)
+
+    def identify(self, identity: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep what the destination is, for good; returns what was kept first."""
+        if (found := self.identity()) is not None:
+            return found
+        with suppress(AlreadyExistsError):
+            self.feed.blackboard.create(self._identity_key, msgspec.json.encode(identity))
+        return self.identity() or dict(identity)
+
+    def identify_again(self, identity: Mapping[str, Any]) -> None:
+        """Keep another identity in place of the one there is. Raises NotFoundError, ConflictError."""
+        found = self.feed.blackboard.read(self._identity_key).entry
+        self.feed.blackboard.replace(self._identity_key, msgspec.json.encode(identity), tag=found.tag)
+
+    @property
+    def _identity_key(self) -> str:
+        return f"{self.feed.control(AREA)}{self.destination}/identity"
+
     def staging_prefix(self, partition: str | None) -> str:
         """A new place for the files of an edition that will perhaps begin."""
         return f"{self._prefix('staged', partition)}{uuid4().hex}/"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,8 +87,11 @@ class Lookups:
         return self._first([key], partition)
 
     def get_texts(self, key: Sequence[str], partition: str | None = None) -> Found | None:
-        """The same for a key whose values are texts: one that is JSON of another type is taken as that, too."""
-        return self._first([key, [_as_json(each) for each in key]], partition)
+        """The same for a key whose values are texts: only the records know their types.
+
+        One that is JSON of another type, such as a number, is taken as that, too.
+        """
+        return self._first(list(itertools.product(*((each, _as_json(each)) for each in key))), partition)
 
     def _first(self, keys: Sequence[Sequence[object]], partition: str | None) -> Found | None:
         to = self.to

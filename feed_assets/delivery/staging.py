@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.delivery.encoding import ENCODED, Encoder
+from feed_assets.delivery.encoding import ENCODED, Encoder, Place
 from feed_assets.delivery.errors import BadRowsError, DeliveryError, DestinationError
 from feed_assets.delivery.ledger import StagedFile
 from feed_assets.delivery.records import DELETE, PUT
@@ -125,11 +125,6 @@ def doubled(update: Update, key: Sequence[str], rows: int) -> BadRowsError:
     )
 
 
-def place_of(uri: str, first: int) -> str:
-    """What messages call the rows of a file from this one on."""
-    return f"{uri} (from row {first:,} on)"
-
-
 def read_staged(board: Blackboard, file: StagedFile, columns: Sequence[str] = STAGED.names) -> Iterator[pa.RecordBatch]:
     """The rows of a staged file, as STAGED, in the order of their ordinals. Raises NotFoundError."""
     with TemporaryDirectory(prefix="delivery-") as folder:
@@ -156,8 +151,8 @@ class _Tables:
                     writer.write_batch(self.encoder.encode(batch, place))
         return path
 
-    def _rows(self, update: Update, folder: Path) -> Iterator[tuple[pa.RecordBatch, str]]:
-        """Batches of rows of an update, and what to call each in messages."""
+    def _rows(self, update: Update, folder: Path) -> Iterator[tuple[pa.RecordBatch, Place]]:
+        """Batches of rows of an update, and where each is."""
         require_parquet(update)
         columns = ", ".join(map(quoted_name, self.encoder.columns))
         for path, uri in fetch_update(update, folder).items():
@@ -165,7 +160,7 @@ class _Tables:
                 self.encoder.require_types(parquet.read_schema(path))
                 query = f"SELECT {columns} FROM read_parquet({literal(str(path))}, hive_partitioning = false)"  # noqa: S608 - quoted
                 for number, batch in enumerate(_batches(self.database.cursor(), query)):
-                    yield batch, place_of(uri, number * BATCH_ROWS)
+                    yield batch, Place(uri, number * BATCH_ROWS)
 
     def require_one_of_each(self, new: Path, update: Update | None) -> None:
         """Raise BadRowsError if two rows have the same key."""

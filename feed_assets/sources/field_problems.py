@@ -16,6 +16,7 @@ def field_message(details: ErrorDetails, fields: Iterable[str]) -> str:
         "union_tag_invalid": f"is of type {context.get('tag')!r}; there are {context.get('expected_tags')}",
         "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
         "string_type": f"is {given!r}, not text; put it in quotes",
+        "model_type": f"is {given!r}, not fields; write `field: value` on a line for each",
         "tuple_type": f"is {given!r}, not a list; put it in brackets",
         "string_pattern_mismatch": f"is {given!r}; use only a-z, 0-9 and _",
         "too_short": "is empty; name at least one",

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.delivery.encoding import ENCODED, Encoder
+from feed_assets.delivery.encoding import ENCODED, Encoder, Place
 from feed_assets.delivery.errors import BadRowsError, DeliveryError, DestinationError
 from feed_assets.delivery.ledger import StagedFile
 from feed_assets.delivery.records import DELETE, PUT
@@ -32,7 +32,6 @@ from feed_assets.delivery.staging import (
     Staged,
     as_staged,
     doubled,
-    place_of,
     require_parquet,
     require_short,
 )
@@ -173,7 +172,7 @@ class _Encoding:
         start = 0
         try:
             for end, path in zip(files.run_ends.to_pylist(), files.values.to_pylist(), strict=True):
-                place = place_of(self._uri(path), numbers[start].as_py())
+                place = Place(self._uri(path), numbers[start].as_py())
                 found.append(self.encoder.encode(batch.slice(start, end - start), place))
                 start = end
         except BadRowsError as error:

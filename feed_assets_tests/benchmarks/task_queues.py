@@ -152,8 +152,9 @@ def _table(tasks: int) -> Iterator[Subject]:
             connection.execute(rows, (tasks,))
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE tasks")
-            parent = connection.info.backend_pid
-        yield Subject("PostgreSQL", "postgresql", url, psutil.Process(parent).ppid())
+            # While it is connected: its own process ends with the connection.
+            parent = psutil.Process(connection.info.backend_pid).ppid()
+        yield Subject("PostgreSQL", "postgresql", url, parent)
 
 
 @dataclass(slots=True)

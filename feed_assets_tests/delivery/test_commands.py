@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -80,7 +83,8 @@ def test_only_changed_keys_are_sent_and_a_replay_sends_all(run: Run, source: Sou
         ("all", 2, 2),
     ]
     shown = json.loads(run("show", "prices", "--json").stdout)
-    assert [(each["mode"], each["ended"]) for each in shown] == [
+    assert all(each["began"] <= each["ended"] for each in shown)
+    assert [(each["mode"], each["state"]) for each in shown] == [
         ("all", "delivered"),
         ("changes", "delivered"),
         ("all", "delivered"),
@@ -132,8 +136,10 @@ def test_a_stream_that_takes_another_delivery_is_an_error_before_anything_is_sen
 def test_mistakes_are_named_with_what_to_do(run: Run, source: Source, tmp_path: Path) -> None:
     assert "nope is no destination of" in (wrong := run("run", "nope", code=2).stderr)
     assert "there are prices" in wrong
-    assert "no update is valid, and none was delivered" in run("run", "prices", "-p", DAY).stdout
-    assert "Nothing was delivered to prices of 2019-11-24 yet." in run("audit", "prices", "-p", DAY).stderr
+    for command in ("run", "replay"):
+        assert "has no valid update, and none was delivered" in run(command, "prices", "-p", DAY, code=3).stderr
+    assert "Nothing was delivered to prices of 2019-11-24 yet." in run("audit", "prices", "-p", DAY, code=1).stderr
+    assert f"Its feed file://{tmp_path}/base/{LOCATION} has no valid update yet." in run("run", "prices").stdout
     assert "has 1 column (product), and 2 values came" in run("lookup", "prices", "a", "b", code=2).stderr
     assert "leave it out, or set `values: per_partition`" in run("lookup", "prices", "a", "-p", DAY, code=2).stderr
     assert "sqlite has no value for tea of prices." in run("lookup", "prices", "tea", code=1).stderr
@@ -144,7 +150,54 @@ def test_mistakes_are_named_with_what_to_do(run: Run, source: Source, tmp_path: 
     assert f"{path}:3: stream: is wrong: 'kafka://x' is no stream" in shown
     assert f"{path}:6: stor" in shown
     path.unlink()
-    assert "There is no destination: write deliveries/NAME.yaml." in run("ls").stderr
+    assert f"There is no destination: write {tmp_path}/deliveries/NAME.yaml." in run("ls").stderr
+
+
+def test_a_destination_that_was_changed_is_refused_although_nothing_is_due(
+    run: Run, source: Source, tmp_path: Path
+) -> None:
+    source.publish(prices(tea=2.5))
+    run("run", "prices")
+    path = tmp_path / "deliveries/prices.yaml"
+    path.write_text(YAML.replace("store: sqlite", f"store: sqlite:///{tmp_path}/other.db"))
+
+    for command in (["run"], ["consume", "--until-idle"], ["shards"], ["lookup", "tea"], ["replay", "-p", DAY]):
+        shown = run(command[0], "prices", *command[1:], code=2).stderr
+        assert f"{path}:6: store: is " in shown
+        assert "write 'sqlite' again, or choose a new name for the destination" in shown
+    # What was delivered can still be looked at.
+    assert "delivered" in run("ls", "prices").stdout
+
+    assert run("moved", "prices").stdout == "prices: store moved.\n"
+    assert run("moved", "prices").stdout == "prices: nothing has moved.\n"
+    run("consume", "prices", "--until-idle")
+    assert "tea" in run("lookup", "prices", "tea").stdout
+    path.write_text(path.read_text().replace("key: [product]", "key: [price]"))
+    assert "write ['product'] again" in run("moved", "prices", code=2).stderr
+
+
+def test_a_lookup_takes_and_shows_values_as_records_have_them(run: Run, source: Source, tmp_path: Path) -> None:
+    columns = {
+        "name": ["7"], "number": [-5], "price": [Decimal("1.10")], "active": [True], "day": [date(2024, 1, 1)],
+        "at": [datetime(2024, 1, 1, tzinfo=UTC)], "id": [1234567], "tags": [["a", None]], "gone": [None],
+    }  # fmt: skip
+    key = [*columns][:6]
+    source.publish(pa.table(columns))
+    text = YAML.replace("key: [product]", f"key: [{', '.join(key)}]")
+    (tmp_path / "deliveries/prices.yaml").write_text(
+        text.replace("columns: [product, price]", f"columns: [{', '.join(columns)}]")
+    )
+    run("run", "prices")
+    run("consume", "prices", "--until-idle")
+    values = ["7", "-5", "1.10", "true", "2024-01-01", "2024-01-01T00:00:00.000000Z"]
+
+    shown = run("lookup", "prices", *values).stdout.splitlines()
+
+    assert [line.split(maxsplit=1)[1] for line in shown[:-1]] == [*values, "1234567", '["a", null]', "null"]
+    assert json.loads(run("lookup", "prices", *values, "--json").stdout)["row"]["number"] == -5
+    missing = run("lookup", "prices", "8", *values[1:], "--json", code=1)
+    assert json.loads(missing.stdout) is None
+    assert "has no value for 8 -5" in missing.stderr
 
 
 def test_the_password_of_a_store_is_neither_shown_nor_kept(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -140,14 +141,40 @@ def test_a_feed_of_another_format_is_refused(world: World) -> None:
         world.deliver()
 
 
-def test_a_destination_that_becomes_another_one_under_its_name_is_refused(world: World) -> None:
+@pytest.mark.parametrize("day", [DAY, NEXT_DAY, None])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"stream": "local://others"},
+        {"key": ["price"]},
+        {"store": "sqlite:////tmp/other.db"},
+        {"values": "per_partition"},
+        {"space": "others"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_a_destination_that_becomes_another_one_under_its_name_is_refused(
+    world: World, changed: dict[str, Any], day: str | None
+) -> None:
     world.publish({"tea": 1.0})
     world.deliver()
-    world.publish({"tea": 2.0})
-    world.options["stream"] = "local://others"
+    world.publish({"tea": 2.0}, day)
+    world.options |= changed
 
-    with pytest.raises(DestinationError, match=r"its deliveries up to now had 'local://prices'.* choose a new name"):
+    with pytest.raises(DestinationError, match=rf"prices: {next(iter(changed))}: is .* choose a new name"):
+        world.deliver(day)
+    with pytest.raises(DestinationError, match="and prices has delivered with"):
+        world.consume()
+    assert [each for each in world.deliverer.ledger.editions() if each != DAY] == []
+
+
+def test_a_destination_whose_rows_were_refused_may_still_become_another_one(world: World) -> None:
+    world.publish({"": 1.0})
+    with pytest.raises(BadRowsError):
         world.deliver()
+    world.options["key"] = ["price"]
+
+    assert world.deliver() is not None
 
 
 def test_other_columns_send_every_row_again(world: World) -> None:

@@ -45,6 +45,9 @@ def test_a_description_is_read_with_its_defaults(tmp_path: Path) -> None:
         ("name: prices", "name: a/b", r"prices.yaml:1: name: "),
         ("[product_id, revenue]", "[product_id, product_id]", r"prices.yaml:5: columns: .*names a column twice"),
         ("store: sqlite", "settled_by: consumer", r"settled_by is for a destination with a store"),
+        ("feed: revenue/v1.0", "feed: s3://base/revenue/v1.0", r"prices.yaml:2: feed: .*Use a relative path such as"),
+        ("store: sqlite", "from: yesterday", r"prices.yaml:6: from: is 'yesterday'; write all, now, or a date such as"),
+        (GOOD, "- prices", r"prices.yaml:1: is \['prices'\], not fields; write `field: value` on a line for each"),
         ("name: prices", "name: [", r"prices.yaml:\d+: this is not YAML"),
     ],
 )

@@ -66,6 +66,7 @@ def test_a_named_directory_without_jars_is_an_error_that_says_where_to_get_them(
         bucket_jars()
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_registry_is_told_what_is_missing_and_keeps_nothing(tmp_path, monkeypatch):
     monkeypatch.delenv("FEED_ASSETS_SPARK_JARS")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -64,6 +64,7 @@ def show_the_python_of_spark() -> None:
     print(*(row[0] for row in spark.range(1).select(own()).collect()))
 
 
+@pytest.mark.slow
 def test_sparks_functions_of_python_run_in_the_python_that_started_it_whatever_path_names_first(tmp_path: Path):
     (tmp_path / "python3").symlink_to("/bin/false")
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -99,6 +100,7 @@ def said_at_the_start(**environment: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_a_java_that_refuses_its_options_is_an_error_that_names_where_they_come_from():
     said = said_at_the_start(SPARK_SUBMIT_OPTS="-XX:+UseSerialGC -XX:+UseParallelGC")
 
@@ -107,6 +109,7 @@ def test_a_java_that_refuses_its_options_is_an_error_that_names_where_they_come_
     assert "SPARK_SUBMIT_OPTS" in ours
 
 
+@pytest.mark.slow
 def test_a_directory_for_temporary_files_that_cannot_be_written_is_an_error_that_names_the_setting(tmp_path: Path):
     (tmp_path / "file").write_text("")
 
@@ -115,6 +118,7 @@ def test_a_directory_for_temporary_files_that_cannot_be_written_is_an_error_that
     assert "Let SPARK_LOCAL_DIRS name a directory" in said
 
 
+@pytest.mark.slow
 def test_too_little_memory_for_spark_is_an_error_with_sparks_own_message():
     said = said_at_the_start(SPARK_DRIVER_MEMORY="300m")
 

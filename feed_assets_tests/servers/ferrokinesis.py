@@ -16,10 +16,9 @@ import boto3
 
 from feed_assets_tests import ROOT
 from feed_assets_tests.servers import own_network
-from feed_assets_tests.servers.server import LocalServer, MissingServerError, cache, done, kept
+from feed_assets_tests.servers.server import AwsServer, MissingServerError, cache, done, kept
 
 VERSION: Final = "0.7.0"
-REGION: Final = "us-east-1"
 _NAME = f"ferrokinesis-{VERSION}"
 _CARGO = Path.home() / ".cargo/bin/cargo"
 # Its own profile optimizes across all 426 packages: half an hour or more.
@@ -55,13 +54,14 @@ def build() -> Path:
         return built
 
 
-class Ferrokinesis(LocalServer):
+class Ferrokinesis(AwsServer):
     """A server of one process, with AWS's limits of writing; its streams are gone when it ends.
 
     It takes any credentials, and any signature that has the form of one.
     """
 
     name = "ferrokinesis"
+    service = "KINESIS"
     is_optional = True
 
     def __init__(self, data: Path, port: int = 0, *, iterator_seconds: int = 300) -> None:
@@ -70,32 +70,15 @@ class Ferrokinesis(LocalServer):
         super().__init__(data, port)
         self._iterator_seconds = iterator_seconds
 
-    @property
-    def endpoint(self) -> str:
-        """The URL for clients."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """See `LocalServer.environment`."""
-        return {
-            "AWS_ENDPOINT_URL_KINESIS": self.endpoint,
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing-only",
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-        }
-
     def client(self, **more: Any) -> Any:
         """boto3's client of the server."""
-        keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing-only"}
-        return boto3.client("kinesis", endpoint_url=self.endpoint, region_name=REGION, **keys, **more)
+        return boto3.client("kinesis", **self.settings, **more)
 
     def start(self) -> None:
         """See `LocalServer.start`. Streams and shards change within milliseconds."""
         options = {
             "port": self.port,
-            "region": REGION,
+            "region": self.region,
             "enforce-limits": "true",
             "shard-limit": 20_000,
             "iterator-ttl-seconds": self._iterator_seconds,

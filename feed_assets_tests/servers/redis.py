@@ -12,6 +12,7 @@ import secrets
 import shutil
 from pathlib import Path
 
+import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnectionError
 
@@ -41,6 +42,12 @@ class RedisServer(LocalServer):
     def environment(self) -> dict[str, str]:
         """See `LocalServer.environment`: the password, for the destination `prices`."""
         return {options_variable("prices"): json.dumps({"password": self.password})}
+
+    def given(self, monkeypatch: pytest.MonkeyPatch) -> str:
+        """The URL; the environment of the test has the password."""
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        return self.url
 
     def client(self) -> Redis:
         """A client of redis-py."""

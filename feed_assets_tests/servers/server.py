@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import boto3
 
@@ -127,9 +127,10 @@ class LocalServer:
             connection.close()
 
 
-class S3Server(LocalServer):
-    """A server with the protocol of S3."""
+class AwsServer(LocalServer):
+    """A server with the protocol of a service of AWS, named as in `AWS_ENDPOINT_URL_...`."""
 
+    service: ClassVar[str]
     region: str = "us-east-1"
     access_key: str = "testing"
     secret_key: str = "testing-only"
@@ -143,22 +144,32 @@ class S3Server(LocalServer):
     def environment(self) -> dict[str, str]:
         """See `LocalServer.environment`."""
         return {
-            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            f"AWS_ENDPOINT_URL_{self.service}": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
         }
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The same for clients of boto3 in processes with another environment, such as Spark's."""
+        return {
+            "endpoint_url": self.endpoint,
+            "region_name": self.region,
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+        }
+
+
+class S3Server(AwsServer):
+    """A server with the protocol of S3."""
+
+    service = "S3"
+
     def client(self) -> S3Client:
         """A client with the server's credentials."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name=self.region,
-            aws_access_key_id=self.access_key,
-            aws_secret_access_key=self.secret_key,
-        )
+        return boto3.client("s3", **self.settings)
 
 
 def cache() -> Path:

@@ -1,4 +1,4 @@
-"""Drivers of Spark that die, and tasks on a cluster that fail, hang or run twice: the next attempt sends the rest."""
+"""Tasks on a cluster that fail, hang or run twice: the next attempt sends the rest. Drivers die in `test_large`."""
 
 from __future__ import annotations
 
@@ -46,29 +46,6 @@ def ended(process: subprocess.Popen[str]) -> Ended:
     output, _ = process.communicate(timeout=HANGS)
     assert process.returncode == 0
     return msgspec.json.decode(output.splitlines()[-1], type=Ended)
-
-
-def test_the_rest_of_a_dead_driver_is_sent_by_the_next_one(judge: JudgeServer, tmp_path: Path) -> None:
-    world = SparkWorld.below(tmp_path, judge, shards=4)
-    world.publish_rows(ROWS)
-    # Four senders one after the other, each with a quarter of the rates: some have ended when the driver dies.
-    local = "local[1]", str(tmp_path), world.in_judge, "1", "spark.default.parallelism=4"
-    with driving(world, *local) as first:
-        until(lambda: len(world.arrived()) > 0.6 * ROWS or first.poll() is not None)
-        assert first.poll() is None
-    begun = world.open_edition()
-    acked = set().union(*(each.set() for each in world.senders(begun).values()))
-    sent = world.arrived()
-    assert 0 < len(acked) < len(sent) < ROWS
-
-    with driving(world, *local) as second:
-        end = ended(second)
-
-    assert world.open_edition() == begun
-    assert end.acked == ROWS
-    arrived = world.arrived()
-    assert set(arrived) == set(range(ROWS))
-    assert {each for each, times in arrived.items() if times > 1} <= set(sent) - acked
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ def test_all_rows_are_sent_and_keys_of_any_earlier_update_are_deleted(shelf: She
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"product": ["tea", None], "price": [1.0, 2.0]}, "of row 1 of .*part-0.parquet .from row 0 on. is NULL or"),
+        ({"product": ["tea", None], "price": [1.0, 2.0]}, "of row 1 of .*part-0.parquet .the first is row 0. is"),
         ({"product": ["tea", "x" * 257], "price": [1.0, 2.0]}, "is longer than 256 characters"),
         ({"product": ["tea", "milk"], "price": [1.0, float("nan")]}, "price of row 1 .* is NaN or infinite"),
         ({"product": ["tea", "tea"], "price": [1.0, 2.0]}, "has 2 rows of one key .product., so nobody could say"),
@@ -169,5 +169,7 @@ def test_the_bad_row_is_named_by_its_place_in_its_file(shelf: Shelf) -> None:
     update = shelf.publish(product=[f"p{each}" for each in range(40_000)], price=prices, files=2)
     backend = SparkBackend(lambda: shelf.spark)
 
-    with pytest.raises(DeliveryError, match=r"price of row 1000 of .*/a%20base/.*part-1.parquet .from row 10,000 on."):
+    with pytest.raises(
+        DeliveryError, match=r"price of row 11,000 of .*/a%20base/.*part-1.parquet .the first is row 0."
+    ):
         shelf.stage(backend.stage, only(update), PRODUCTS, LIMITS)

@@ -61,7 +61,6 @@ class Consumer:
     _rank: int | None = None
     _others: int = 0
     """Shards that other processes have."""
-    _idle_since: float | None = None
     _late: set[str] = field(default_factory=set)
 
     @property
@@ -105,14 +104,17 @@ class Consumer:
 
     def _share_until(self, stop: threading.Event, sharing: Sharing) -> None:
         """Keep this process's share of the shards read until it is to end. Raises what ended a shard."""
+        idle_since: float | None = None
         while not stop.is_set():
             self._changed.clear()
             is_idle = self._patience(stop).until_done(lambda: self._share(sharing))
             self._tell_if_late()
-            if not is_idle:
-                self._idle_since = None
-            elif self._until_idle and self._are_others_alive(sharing):
-                return
+            idle_since = (idle_since or time.monotonic()) if is_idle else None
+            if idle_since is not None and self._until_idle:
+                # After the length of a lease, those of others are renewed ones: their shards are in good hands.
+                are_alive = time.monotonic() - idle_since > sharing.length.total_seconds()
+                if are_alive or not self._others:
+                    return
             until = time.monotonic() + self.pace.looks
             while not stop.is_set() and time.monotonic() < until and not self._changed.wait(_TICK):
                 pass
@@ -145,13 +147,6 @@ class Consumer:
         own = set(self._readings)
         self._others = len(set(wanted) - own - set(free))
         return not share.free and all(each in idle for each in own) and share.rank is not None
-
-    def _are_others_alive(self, sharing: Sharing) -> bool:
-        """Whether the shards of others are in good hands, because there are none, or their leases were renewed."""
-        if not self._others:
-            return True
-        self._idle_since = self._idle_since or time.monotonic()
-        return time.monotonic() - self._idle_since > sharing.length.total_seconds()
 
     def _begin(self, sharing: Sharing, shard: str) -> bool:
         """Begin to read a shard; False if somebody was faster, or has read it to its end."""

@@ -18,6 +18,7 @@ from feed_assets.state.address import StoreError
 FIRST_PAUSE: Final = 0.5
 MOST_PAUSE: Final = 30.0
 QUESTIONS: Final = 8
+"""How often a stream is asked by who has no patience."""
 SAID_AGAIN: Final = 10
 """After so many pauses the reason is logged again."""
 PASSING: Final = (StoreUnusableError, BlackboardError, StoreError, NotSentError, PoisonedError)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from feed_assets.delivery.consuming.consumer import Consumer
-from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_of
+from feed_assets.delivery.consuming.dispatching import Function, dispatch_by, dispatch_of, dispatch_to_store
 from feed_assets.delivery.consuming.figures import Figures
 from feed_assets.delivery.consuming.keeping import LATE_RECORDS, Keeping
 from feed_assets.delivery.consuming.reading import Pace
@@ -31,7 +31,7 @@ def consumer_of(
     """The consumer that brings a destination's records into its store, or only counts them (`watcher`).
 
     `dispatch` takes the place of the destination's function. Raises DestinationError if nobody is to consume the
-    records, StoreUnusableError, StreamError.
+    records, or another destination has delivered under this name; StoreUnusableError, StreamError.
     """
     to = deliverer.to
     if to.who_settles == "none":
@@ -39,6 +39,7 @@ def consumer_of(
             f"{to.name} has no store and `settled_by: none`, so there is nothing to consume. Name a store, or say "
             "`settled_by: watcher` to prove that its rows arrive."
         )
+    deliverer.require_same()
     figures = Figures()
     with ExitStack() as stack:
         stream = stack.enter_context(deliverer.open_stream())
@@ -50,7 +51,8 @@ def consumer_of(
         if to.who_settles == "consumer":
             keep = (retention + LATE_RECORDS).total_seconds()
             store = stack.enter_context(store_of(to, deliverer.folder, keep_seconds=keep))
-        changes = dispatch_by(to, dispatch) if dispatch else dispatch_of(to)
+        # Who only counts records needs no function of the user, and may not have it.
+        changes = dispatch_by(to, dispatch) if dispatch else dispatch_of(to) if store else dispatch_to_store(to)
 
         def prepare() -> None:
             if store is None:

@@ -26,6 +26,8 @@ StoreKind = Literal["sqlite", "redis"]
 Options = Mapping[str, str]
 """Credentials for a store: names and values of the driver's arguments."""
 
+_NOT_IN_NAMES: Final = re.compile(r"\W", re.ASCII)
+"""What a shell does not take in the name of a variable."""
 _NONE: Final[Options] = MappingProxyType({})
 _LOGIN: Final = frozenset({"username", "password"})
 _TLS: Final = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
@@ -46,14 +48,14 @@ def store_kind(url: str) -> StoreKind:
                     return "redis"
     raise StoreUnusableError(
         "A store must be sqlite, sqlite:////directory/stores.db, redis://host:6379/0 or, with TLS, "
-        f"rediss://host:6379/0; user and password are in the variable {options_variable('<destination>')}. The present "
+        "rediss://host:6379/0; user and password are in the variable FEED_ASSETS_STORE_<DESTINATION>. The present "
         "URL is not shown, because it may contain a password."
     )
 
 
 def options_variable(destination: str) -> str:
     """The environment variable with the credentials for the store of a destination."""
-    return f"FEED_ASSETS_STORE_{destination.replace('-', '_').upper()}"
+    return f"FEED_ASSETS_STORE_{_NOT_IN_NAMES.sub('_', destination).upper()}"
 
 
 def options_of(destination: str, environment: Mapping[str, str] = os.environ) -> Options:

@@ -103,7 +103,8 @@ class KinesisReader:
             for each in answer["Records"]
         ]
         size = sum(len(record.data) + len(record.key.encode()) for record in records)
-        self._next_read = max(self._next_read, time.monotonic() + size / BYTES_A_SECOND)
+        # From the answer on: the stream counts a request when it comes, some time after it was sent.
+        self._next_read = time.monotonic() + max(1 / READS_A_SECOND, size / BYTES_A_SECOND)
         self._behind = answer.get("MillisBehindLatest", 0) / 1000
         if self._is_checking:
             records = self._checked(records)

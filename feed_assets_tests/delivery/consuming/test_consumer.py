@@ -352,7 +352,7 @@ def counted(consumer: Any) -> dict[tuple[str, str], float]:
 
 
 def test_a_watcher_proves_that_rows_arrive_and_writes_no_store(world: World) -> None:
-    world.options["settled_by"] = "watcher"
+    world.options |= {"settled_by": "watcher", "dispatch": "not_installed_here:function"}
     world.publish(MANY)
     world.deliver()
 

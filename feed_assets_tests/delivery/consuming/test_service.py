@@ -155,12 +155,7 @@ def test_consuming_again_from_the_oldest_record_changes_nothing(installed: Insta
 @pytest.fixture(params=["sqlite", "redis"])
 def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a store; the environment has its password."""
-    if request.param == "sqlite":
-        return "sqlite"
-    server: RedisServer = request.getfixturevalue("redis_server")
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    return server.url
+    return "sqlite" if request.param == "sqlite" else request.getfixturevalue("redis_server").given(monkeypatch)
 
 
 def test_k21_a_lookup_asks_the_store_once(url: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -23,34 +23,26 @@ from feed_assets_tests.delivery.judge.faults import Fault, Rule
 from feed_assets_tests.delivery.judge.log import Log
 from feed_assets_tests.delivery.judge.signatures import ACCESS_KEY, SECRET_KEY
 from feed_assets_tests.delivery.judge.streams import REGION
-from feed_assets_tests.servers.server import LocalServer
+from feed_assets_tests.servers.server import AwsServer
 
 
-class JudgeServer(LocalServer):
+class JudgeServer(AwsServer):
     """A judge in a process of its own. Its log is a file in `data`, and stays when the process ends."""
 
     name = "judge"
+    service = "KINESIS"
+    region = REGION
+    access_key = ACCESS_KEY
+    secret_key = SECRET_KEY
 
     def __init__(self, data: Path, port: int = 0) -> None:
         super().__init__(data, port)
         self._session: boto3.Session | None = None
 
     @property
-    def endpoint(self) -> str:
-        """The URL for clients."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
     def environment(self) -> dict[str, str]:
         """See `LocalServer.environment`."""
-        return {
-            "AWS_ENDPOINT_URL_KINESIS": self.endpoint,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return {**super().environment, "AWS_EC2_METADATA_DISABLED": "true"}
 
     @property
     def log(self) -> Log:
@@ -63,16 +55,6 @@ class JudgeServer(LocalServer):
         command = [sys.executable, "-m", module, str(self.port), self.data / "log"]
         self._run(command, {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"})
         self._wait(self._answers)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The same for clients of boto3 in processes with another environment, such as Spark's."""
-        return {
-            "endpoint_url": self.endpoint,
-            "region_name": REGION,
-            "aws_access_key_id": ACCESS_KEY,
-            "aws_secret_access_key": SECRET_KEY,
-        }
 
     def client(self, **more: Any) -> Any:
         """boto3's client of the judge. It does not retry, unless `config` says so."""

@@ -12,18 +12,12 @@ import pytest
 from feed_assets.delivery.stores.address import KEEP_SECONDS
 from feed_assets.delivery.stores.port import Store
 from feed_assets_tests.delivery.stores.writing import opened
-from feed_assets_tests.servers.redis import RedisServer
 
 
 @pytest.fixture(params=["sqlite", "redis"])
 def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a store, which other tests may use, too; the environment has its password."""
-    if request.param == "sqlite":
-        return "sqlite"
-    server: RedisServer = request.getfixturevalue("redis_server")
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    return server.url
+    return "sqlite" if request.param == "sqlite" else request.getfixturevalue("redis_server").given(monkeypatch)
 
 
 @pytest.fixture

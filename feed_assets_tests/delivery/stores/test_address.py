@@ -49,6 +49,7 @@ def test_credentials_are_a_json_object_of_a_variable_and_others_are_refused(tmp_
             options_of("prices", {"FEED_ASSETS_STORE_PRICES": wrong})
         assert SECRET not in str(refused.value)
     assert options_of("prices", {}) == {}
+    assert options_of("prices.eu-1", {"FEED_ASSETS_STORE_PRICES_EU_1": '{"username": "u"}'}) == {"username": "u"}
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,7 @@ OLD, NEW = b"1", b"2"
 
 @pytest.fixture
 def url(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in redis_server.environment.items():
-        monkeypatch.setenv(name, value)
-    return redis_server.url
+    return redis_server.given(monkeypatch)
 
 
 @pytest.fixture

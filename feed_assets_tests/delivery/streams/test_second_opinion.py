@@ -35,9 +35,10 @@ from feed_assets.delivery.streams.port import HASH_KEYS, Acked, Answer, Record, 
 from feed_assets.delivery.tables import checkpoints
 from feed_assets_tests.delivery.judge.running import judging
 from feed_assets_tests.delivery.worlds import DAY, NEXT_DAY, World
-from feed_assets_tests.servers.ferrokinesis import REGION, Ferrokinesis
+from feed_assets_tests.servers.ferrokinesis import Ferrokinesis
 from feed_assets_tests.waiting import until
 
+REGION = Ferrokinesis.region
 MIB = 1024 * 1024
 _numbers = count()
 
