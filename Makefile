@@ -50,8 +50,8 @@ quick test: export PYTHONDONTWRITEBYTECODE =
 quick: $(READY) ## the tests without Spark, servers and long waits, in two processes; for each change
 	$(BIN)/python -m pytest --quick --quiet -r fE --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
-test: $(READY) ## all tests, in three processes
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+test: $(READY) ## all tests, in four processes
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor, workflow; 1,000 of consumers; a delivery of 10 million rows
 	@$(BIN)/python -m feed_assets_tests.chaos

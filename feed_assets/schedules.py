@@ -9,11 +9,14 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.feed_events.scheduled import REMEMBERS, run_going_on, tags_of
 from feed_assets.file_feed.wording import counted
 from feed_assets.polling.poller import Poller, landing_by, open_index
 from feed_assets.resources.settings import Clock, Settings
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
+from feed_assets.run_history.remembered import Remembered
+from feed_assets.run_history.tables import remember
 from feed_assets.sources.spec import Source, SpecError
 
 LAST_HOUR = 23
@@ -25,19 +28,42 @@ SHOWN = 100
 
 
 def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
-    """Runs the day before after the longest `buffer_hours` of the sources. Stopped by default."""
+    """Runs the day before after the longest `buffer_hours` of the sources. Stopped by default.
+
+    If its last run still goes on, the tick is remembered, and the sensor `remembered_ticks` starts it after that run.
+    `project.definitions` brings that sensor, and the resources that the schedule needs.
+    """
     hours = min(max((source.buffer_hours for source in sources), default=0), LAST_HOUR)
-    return dg.build_schedule_from_partitioned_job(
-        job,
-        name="process_yesterday",
-        hour_of_day=hours,
-        minute_of_hour=15,
+    name = "process_yesterday"
+
+    @dg.schedule(
+        name=name,
+        job=job,
+        cron_schedule=f"15 {hours} * * *",
+        execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.STOPPED,
+        required_resource_keys={"blackboard", "state"},
+        metadata={REMEMBERS: True},
         description=(
-            f"Processes the day before at {hours:02}:15 UTC, when its last hour is {hours} h old. Not needed while the "
-            "sensors run: they process each day, and find late data."
+            f"Processes the day before at {hours:02}:15 UTC, when its last hour is {hours} h old; later if the run "
+            "before has not ended by then. Not needed while the sensors run: they process each day, and find late data."
         ),
     )
+    def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        wanted = context.scheduled_execution_time
+        with dg.partition_loading_context(wanted):
+            days = context.repository_def.get_job(job.name).partitions_def if context.repository_def else None
+            day = days.get_last_partition_key() if days else None
+        if day is None:
+            return dg.SkipReason("The job has no partition yet.")
+        if (run := run_going_on(context.instance, name)) is not None:
+            resources: Any = context.resources
+            tick = Remembered(name, day, wanted)
+            remember(resources.state.store, resources.blackboard.blackboard.uri(""), tick)
+            return dg.SkipReason(f"Run {run} goes on: {day} is remembered, and starts when it has ended.")
+        return dg.RunRequest(run_key=day, partition_key=day, tags=tags_of(name, wanted))
+
+    return schedule
 
 
 def polls(sources: Sequence[Source], settings: Settings) -> list[dg.ScheduleDefinition]:

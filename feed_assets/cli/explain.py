@@ -5,9 +5,9 @@ Here: the command. Not here: the reasons (`feed_assets.operations.explanation`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.project.assembly import Project
     from feed_assets.resources.settings import Settings
+    from feed_assets.state.store import Store
 
 
 @click.command()
@@ -36,6 +37,8 @@ def explain(day: date | None, *, as_json: bool) -> None:
     Of an asset with a trigger it shows the gate's answer, too; `feed-assets deps explain` has all of its stages.
 
     Without DATE, show every day with unprocessed raw data, and what happens next.
+
+    Of an asset with a deadline it shows what is expected of the next days' runs.
 
     Reports on late data of DATE come last. All of it comes from storage. If Dagster's database exists, failed runs are
     shown, too. If it or its dagster.yaml cannot be used, the command shows the rest first, and exits with code 1.
@@ -54,6 +57,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
     now, store = settings.clock.now(), Store(settings.state)
     stories = stories_of(board, feeds, installation.sources, day, now=now, store=store, gate=_gate(installation))
     reports = kept_reports(board, str(day), now=settings.clock.now())
+    deadlines = _deadlines(installation, store)
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
     try:
@@ -65,12 +69,13 @@ def explain(day: date | None, *, as_json: bool) -> None:
             [
                 asdict(story)
                 | {"failed_runs": None if unknown else _of(story, failed)}
+                | {"deadline": deadlines.get(story.asset)}
                 | {"late_reports": [asdict(each) for each in reports if story.location in each.request["computed"]]}
                 for story in stories
             ]
         )
     else:
-        _show_day(installation.project, stories, failed)
+        _show_day(installation.project, stories, failed, deadlines)
         _show_reports(reports)
     if unknown is not None:
         raise unknown
@@ -91,10 +96,27 @@ def _gate(installation: Installation) -> Callable[[str, str], str]:
     return sentence
 
 
-def _show_day(project: Project, stories: Sequence[AssetStory], failed: Sequence[FailedRun]) -> None:
+def _deadlines(installation: Installation, store: Store) -> dict[str, str]:
+    """What the history of runs says of each asset with a deadline, by the asset's name."""
+    from feed_assets.run_history.executions import ASSET  # noqa: PLC0415 - as below
+    from feed_assets.run_history.health import health_of  # noqa: PLC0415 - loads SQLAlchemy
+    from feed_assets.run_history.tables import executions_of  # noqa: PLC0415 - as above
+    from feed_assets.sensors.ended_runs import deadlines  # noqa: PLC0415 - loads Dagster
+
+    base, today = installation.blackboard.uri(""), datetime.now(UTC).date()
+    found = (
+        health_of(series, executions_of(store, base, series=series).get(series, []), deadline, today)
+        for series, deadline in deadlines(installation.feeds).items()
+    )
+    return {each.series.removeprefix(ASSET): each.of_deadline for each in found}
+
+
+def _show_day(
+    project: Project, stories: Sequence[AssetStory], failed: Sequence[FailedRun], deadlines: Mapping[str, str]
+) -> None:
     _say_where(project.settings)
     for story in stories:
-        _show(story)
+        _show(story, deadlines.get(story.asset, ""))
     if project.note:
         click.echo()
         print_text(project.note)
@@ -162,11 +184,13 @@ def _of(story: AssetStory, failed: Sequence[FailedRun]) -> list[dict[str, object
     return [asdict(run) for run in failed if story.asset in run.assets]
 
 
-def _show(story: AssetStory) -> None:
+def _show(story: AssetStory, deadline: str) -> None:
     click.echo()
     print_text(f"{story.asset} {story.day}  ({story.location})")
     print_text(f"  in force: {story.latest or 'nothing valid'}", indent="    ")
     print_text(f"  standing: {story.standing}", indent="    ")
+    if deadline:
+        print_text(f"  deadline: {deadline}", indent="    ")
     if not story.updates:
         print_text("  no updates yet")
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import time
 from typing import Any
 
 import dagster as dg
@@ -39,12 +40,15 @@ DESTINATION = "feed/destination"
 """On a delivery: the name of its destination."""
 PROFILED = "feed/profiled"
 """Whether the record of an update has the profile of its rows."""
+DEADLINE = "feed/deadline"
+"""The time of day, UTC, at which the asset's daily run should have ended."""
 CONFIGURATION = "feed/configuration"
 """A digest of the asset's settings besides its code; a record's configuration includes it."""
 BOUNDARY = "feed/boundary"
 """On an output: digests of the data that its partition shares with the partitions `before` and `after`, for its record.
 Two neighbours agree if the `after` of the earlier equals the `before` of the later."""
 COLUMN_SCHEMA = "dagster/column_schema"
+TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 
 
@@ -86,6 +90,7 @@ def feed_metadata(
     warehouse: str = "",
     figures: Figures | None = None,
     profiled: bool = False,
+    deadline: str = "",
 ) -> dict[str, Any]:
     """The metadata that makes an asset a feed.
 
@@ -95,10 +100,12 @@ def feed_metadata(
     Reports on late data compare the updates before and after by `figures`; the sensor fetches both from a bucket, so
     name figures for feeds of results, not of records. The record of each update of a `profiled` feed has its profile:
     rows, and for each column NULLs, distinct values (an estimate), the smallest and the largest number or time.
+    `deadline` is a time of day in UTC, such as `06:00`, by which the run of a day should have ended: `feed-assets
+    health` and a notice say two weeks before when it will not.
 
     Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, if the schema is no
-    StructType or lacks columns of `identity` or `figures`, or if a field of a STRUCT has a name with one of `<>,:` or a
-    backtick.
+    StructType or lacks columns of `identity` or `figures`, if a field of a STRUCT has a name with one of `<>,:` or a
+    backtick, or if the deadline is no time of day.
     """
     try:
         check_key(location)
@@ -109,6 +116,10 @@ def feed_metadata(
     if warehouse and not PLAIN_NAME.fullmatch(warehouse):
         raise dg.DagsterInvalidDefinitionError(
             f"{warehouse!r} cannot be a table of the warehouse: use a letter, then up to 62 of a to z, 0 to 9 and _."
+        )
+    if deadline and not TIME_OF_DAY.fullmatch(deadline):
+        raise dg.DagsterInvalidDefinitionError(
+            f"The deadline of {location} is {deadline!r}: write a time of day in UTC, such as '06:00'."
         )
     if not isinstance(schema, StructType):
         raise dg.DagsterInvalidDefinitionError(
@@ -138,7 +149,14 @@ def feed_metadata(
         **({TABLE: warehouse} if warehouse else {}),
         **({FIGURES: asdict(figures)} if figures else {}),
         **({PROFILED: profiled} if profiled else {}),
+        **({DEADLINE: deadline} if deadline else {}),
     }
+
+
+def declared_deadline(metadata: Mapping[str, Any]) -> time | None:
+    """The deadline that this asset metadata declares, a time of day in UTC; None if it has none."""
+    value = plain(metadata.get(DEADLINE))
+    return None if value is None else time.fromisoformat(str(value))
 
 
 def raw_metadata(source_key: str) -> dict[str, Any]:

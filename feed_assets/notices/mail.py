@@ -47,8 +47,8 @@ class MailSettings(Section):
     Default: none.
     """
     mail_to: tuple[str, ...] = Field((), validation_alias=RECIPIENTS)
-    """Who gets every mail about late data, with commas between, such as `team@example.com, Ops <ops@example.com>`;
-    sources can name others.
+    """Who gets every mail about late data and slow runs, with commas between, such as
+    `team@example.com, Ops <ops@example.com>`; sources can name others for late data.
 
     Default: nobody.
     """

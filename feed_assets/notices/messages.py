@@ -57,7 +57,7 @@ class Notice:
         parts = [f"<h2>{escape(self.subject)}</h2>"]
         parts += [f"<p>{escape(each)}</p>" if isinstance(each, str) else _table_html(each) for each in self.body]
         if picture:
-            parts.append(f'<p><img src="cid:{PLOT}" alt="before and after"></p>')
+            parts.append(f'<p><img src="cid:{PLOT}" alt="{escape(self.subject)}"></p>')
         parts.append(f"<p>More: <code>{escape(self.command)}</code></p>")
         return f'<html><body style="font-family: sans-serif">{"".join(parts)}</body></html>'
 
@@ -91,7 +91,7 @@ def mail(
     made.add_alternative(notice.html(picture=plot is not None), subtype="html")
     if plot is not None:
         html = made.get_payload()[1]  # type: ignore[index] # a message with an alternative has parts
-        html.add_related(plot, "image", "png", cid=f"<{PLOT}>", filename="before-and-after.png")  # type: ignore[union-attr] # as above
+        html.add_related(plot, "image", "png", cid=f"<{PLOT}>", filename="plot.png")  # type: ignore[union-attr] # as above
     return made
 
 

@@ -1,8 +1,12 @@
-"""Plots as PNG: a run's change, a calendar of late data, the rate of a delivery. Not here: reading data, and texts."""
+"""Plots as PNG: a run's change, a calendar of late data, the rate of a delivery, how long runs take and will take.
+
+Not here: reading data, and texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from io import BytesIO
 from typing import Any
 
@@ -11,6 +15,7 @@ from matplotlib.figure import Figure
 from feed_assets.notices.messages import shares
 
 BEFORE, AFTER = "#b9c4cc", "#2f6f9f"
+WARNING = "#c0392b"
 DPI = 110
 
 
@@ -70,6 +75,56 @@ def rate(series: Sequence[int], seconds: int, *, limit: float) -> bytes:
     axes.set_xlabel("seconds")
     axes.set_ylabel("acknowledged per second")
     axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)
+
+
+def interval_shares(series: str, shares: Mapping[date, float], *, limit: float) -> bytes:
+    """The share of the interval between runs that delay and run take, by day, and the share of a warning as a line."""
+    figure = Figure(figsize=(7, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.bar(_days(shares), [100 * each for each in shares.values()], color=AFTER)
+    axes.axhline(100 * limit, color=WARNING, label=f"warning: {100 * limit:.0f} %")
+    axes.set_ylim(0, 130 * max(limit, *shares.values()))
+    axes.set_ylabel("% of the interval")
+    return _over_days(figure, axes, series)
+
+
+def deadline_forecast(
+    series: str,
+    taken: Mapping[date, float],
+    expected: Mapping[date, float],
+    *,
+    band: tuple[float, float],
+    limit: float,
+) -> bytes:
+    """Minutes from the wanted start to the end, by day: taken, expected, and until the deadline.
+
+    `band` are the factors of the expected minutes between which 90 of 100 days lie.
+    """
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(_days(taken), list(taken.values()), color=AFTER, s=12, label="taken")
+    days, values = _days(expected), list(expected.values())
+    axes.plot(days, values, color=AFTER, linewidth=1, label="expected")
+    low, high = ([factor * each for each in values] for factor in band)
+    axes.fill_between(days, low, high, color=BEFORE, alpha=0.5, linewidth=0, label="90 of 100 days")
+    axes.axhline(limit, color=WARNING, label="deadline")
+    # An outlier would hide the others.
+    axes.set_ylim(0, 1.4 * max(limit, *values, *sorted(taken.values())[: max(1, len(taken) - 2)]))
+    axes.set_ylabel("minutes")
+    return _over_days(figure, axes, series)
+
+
+def _days(days: Iterable[date]) -> Any:
+    """Days as values of an axis: matplotlib takes them, but its types do not."""
+    return list(days)
+
+
+def _over_days(figure: Figure, axes: Any, title: str) -> bytes:
+    axes.tick_params(axis="x", labelsize=7)
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left")
+    axes.set_title(title, loc="left", fontsize=11, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
     return _png(figure)
 

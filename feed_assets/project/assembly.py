@@ -21,10 +21,12 @@ from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.checks.asset_checks import Limits
+from feed_assets.checks.deadlines import deadline_checks
 from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.dependencies.declared.loading import DeclaredDataset, load_datasets
 from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.feed_events.scheduled import remembers
 from feed_assets.feed_events.triggers import TRIGGER
 from feed_assets.io_manager.manager import file_feed_io_manager
 from feed_assets.io_manager.run_attempts import ATTEMPTS, run_attempts
@@ -47,6 +49,8 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.remembered_ticks import remembered_ticks
+from feed_assets.sensors.run_history import run_history
 from feed_assets.sensors.slot_marks import ProjectSlotMarks
 from feed_assets.sensors.slot_quality import slot_quality
 from feed_assets.sensors.starts import starts
@@ -126,10 +130,10 @@ class Project:
         `warehouse`, `catalog`. `workflows` are run by `feed-assets workflow`. `domain` is a tag of every asset. Add
         anything else with `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw
         data of one kind, if one asset reads two kinds, if a daily asset of raw data has other days than from midnight
-        to midnight UTC, if an audited asset has no checks, if two assets publish to one feed, if a trigger or a
-        workflow cannot work, or if two feeds name the same table of the warehouse; SpecError if a source is polled by
-        no schedule that Dagster takes; DestinationError if a destination is wrong, or does not fit the feed that it
-        gets.
+        to midnight UTC, if an audited asset has no checks, if an hourly asset has a deadline, if two assets publish to
+        one feed, if a trigger or a workflow cannot work, or if two feeds name the same table of the warehouse;
+        SpecError if a source is polled by no schedule that Dagster takes; DestinationError if a destination is wrong,
+        or does not fit the feed that it gets.
         """
         # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
         end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
@@ -161,12 +165,14 @@ class Project:
             ],
             asset_checks=[
                 *asset_checks,
+                *deadline_checks(own),
                 *(each for each in loads if isinstance(each, dg.AssetChecksDefinition)),
                 *(deliveries.checks if deliveries else ()),
             ],
             sensors=[
                 *self._sensors(own, channels, hand_over, found, warehouse=bool(tables)),
                 *(deliveries.sensors if deliveries else ()),
+                *_remembered(schedules, settings),
             ],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
@@ -256,6 +262,7 @@ class Project:
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)
         yield landings(sources, self.hours, interval_seconds=interval)
+        yield run_history(channels=channels, interval_seconds=interval)
         if warehouse:
             yield warehouse_loads(interval_seconds=interval, run_config=run_config)
         if settings.catalog:
@@ -291,6 +298,13 @@ class Project:
                         )
                     found[kind] = key
         return found
+
+
+def _remembered(schedules: Iterable[Any], settings: Settings) -> Iterator[dg.SensorDefinition]:
+    """The sensor that starts what these schedules remember, if one of them does."""
+    jobs = {each.name: each.job for each in schedules if remembers(each)}
+    if jobs:
+        yield remembered_ticks(jobs, interval_seconds=settings.sensor_seconds)
 
 
 def _deliveries(

@@ -33,6 +33,8 @@ TITLES = {
     "late data": "Late data",
     "reprocessed": "Late data was processed",
     "gone back": "Late data went back",
+    "overlap": "Runs will overlap",
+    "deadline": "A deadline will be missed",
 }
 ATTEMPTS = 3
 SECONDS_BETWEEN = 0.5
@@ -65,11 +67,12 @@ class AlertNotSentError(FeedAssetsError):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A failed run, a rejected update, dead tasks or late data; each reason is a line; `command` shows more.
+    """A failed run, a rejected update, dead tasks, late data or slow runs; each reason is a line; `command` shows more.
 
-    `kind` is `failed`, `rejected`, `dead`: tasks of a workflow, `late data`, `reprocessed`: late data was processed, or
-    `gone back`: it changed again before a run began. `run_id` is "" if there is no run. Alerts of one `id` are the same
-    message, sent again because nobody knows whether it arrived; "": unknown.
+    `kind` is `failed`, `rejected`, `dead`: tasks of a workflow, `late data`, `reprocessed`: late data was processed,
+    `gone back`: it changed again before a run began, `overlap`: runs will begin before the last has ended, or
+    `deadline`: it will be missed. For these two, `assets` has the series. `run_id` is "" if there is no run.
+    Alerts of one `id` are the same message, sent again because nobody knows whether it arrived; "": unknown.
     """
 
     kind: str

@@ -79,6 +79,8 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         "late_growth": "RUNNING",
         "late_reports": "RUNNING",
         "new_manifests": "RUNNING",
+        "remembered_ticks": "RUNNING",
+        "run_history": "RUNNING",
     }
 
     # The file comes while the backfill is under way: both go their way.

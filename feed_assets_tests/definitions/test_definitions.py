@@ -61,6 +61,8 @@ sensor landings RUNNING
 sensor late_growth RUNNING
 sensor late_reports RUNNING
 sensor new_manifests RUNNING
+sensor remembered_ticks RUNNING
+sensor run_history RUNNING
 """
 
 
@@ -169,8 +171,10 @@ def test_the_schedule_asks_for_yesterday_when_its_buffer_has_passed(tmp_path):
     hour = max(source.buffer_hours for source in sources)
 
     when = datetime(2026, 3, 5, hour, 15, tzinfo=UTC)
-    with dg.DagsterInstance.ephemeral() as instance:
-        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=when)
+    with dg.instance_for_test() as instance:
+        context = dg.build_schedule_context(
+            instance=instance, scheduled_execution_time=when, repository_def=definitions.get_repository_def()
+        )
         requests = schedule.evaluate_tick(context).run_requests
 
     assert schedule.cron_schedule == f"15 {hour} * * *"

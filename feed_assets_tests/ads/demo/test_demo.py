@@ -32,6 +32,7 @@ pytestmark = pytest.mark.slow
 
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
 FIRST_DAY, SECOND_DAY, LATE, BROKEN = "2019-11-24", "2019-11-25", "2019-11-27", "2019-11-29"
+SENSORS = {"landings", "late_growth", "late_reports", "new_manifests", "remembered_ticks", "run_history"}
 OF_FORMER = "a cursor of the former demo"
 
 
@@ -219,7 +220,7 @@ def test_the_instance_shows_the_sensors_decisions_and_their_runs(demo):
         }
         # There may be another turn without a run, until the report on the first run is kept.
         assert [len(tick.run_ids) for tick in reversed(ticks) if tick.run_ids] == [1, 1]
-        assert states.keys() == {"landings", "late_growth", "late_reports", "new_manifests"}
+        assert states.keys() == SENSORS
 
 
 def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(demo):
@@ -232,7 +233,7 @@ def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(demo
 
 def test_told_again_it_starts_afresh(former, demo):
     assert dg.AssetKey("clean_ads") in former.assets
-    assert set(former.sensors) == {"landings", "late_growth", "late_reports", "new_manifests"}
+    assert set(former.sensors) == SENSORS
 
     assert "30,000 impressions, 157 clicks" in demo.output
     assert demo.states("clean-ads/v1.0", FIRST_DAY) == ["valid"]
