@@ -13,6 +13,9 @@ from feed_assets.blackboard.port import InvalidKeyError
 MAX_KEY_BYTES = 1024
 """The longest key S3 takes, in bytes of UTF-8."""
 
+REORDERING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+"""Unicode's classes of characters that reorder the text around them, such as U+202E: a name is not what one sees."""
+
 
 def check_key(key: str) -> str:
     """Return the key; raise InvalidKeyError unless it is a safe relative path on every store."""
@@ -34,6 +37,8 @@ def _fault(path: str) -> str | None:
         return "it is empty"
     if any(unicodedata.category(character) in {"Cc", "Cs"} or character in "\\\ufffe\uffff" for character in path):
         return "it has a control character, a backslash, half a surrogate pair, U+FFFE or U+FFFF"
+    if not path.isascii() and any(unicodedata.bidirectional(character) in REORDERING for character in path):
+        return "it has a character that reorders text, such as U+202E"
     if any(segment in {"", ".", ".."} for segment in path.split("/")):
         return "it has an empty, '.' or '..' segment"
     if len(path.encode()) > MAX_KEY_BYTES:

@@ -32,8 +32,6 @@ def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[Non
         exec("")  # noqa: S102 - the next one makes Python forget that
         click.echo("Interrupted. Unfinished updates stay invisible to readers.", err=True)
         ctx.exit(INTERRUPTED)
-    except BrokenPipeError:
-        raise  # the reader closed the pipe: click exits quietly
     except Exception as error:
         code = exit_code(error)
         if debug and (code is not None or isinstance(error, click.ClickException)):

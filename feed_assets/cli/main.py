@@ -16,7 +16,7 @@ import click
 
 from feed_assets.cli.commands import OF_EVERY_PROJECT, LazyCommand, commands_of
 from feed_assets.cli.exit_codes import explained_errors, message_of
-from feed_assets.cli.output import complain, quiet_option
+from feed_assets.cli.output import complain, open_output, quiet_option
 from feed_assets.errors import FAILED
 from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
 from feed_assets.project.loading import EXAMPLE, MODULE, ProjectError, chosen_module
@@ -63,6 +63,7 @@ class CommandMap(click.Group):
     def main(self, *arguments: Any, **options: Any) -> Any:  # click's signature
         """Run the program. Only reading `.env`, and what it prints itself, such as its help, can fail here."""
         try:
+            open_output()
             if replaced := set_variables_of_env_file():
                 complain(f"{ENV_FILE} replaces {', '.join(replaced)} of the environment, as it does for Dagster.")
             return super().main(*arguments, **options)

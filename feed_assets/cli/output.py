@@ -1,12 +1,14 @@
 """How commands print: tables for people, JSON for programs.
 
 Here: the streams, the terminal, and `--quiet`. Not here: the layout of tables (`tables`). Data goes to stdout, remarks
-go to stderr, so a pipe carries data only. Through a pipe a row is one line, whatever its length. Terminals get bold
-text unless `NO_COLOR` is set, or `TERM` is `dumb`.
+go to stderr, so a pipe carries data only. Through a pipe a row is one line, whatever its length. If the reader of a
+pipe leaves, as `head` does, a command goes on to its end, and its exit code is the same. Terminals get bold text unless
+`NO_COLOR` is set, or `TERM` is `dumb`.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -26,6 +28,8 @@ from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.cli.tables import TableColumn, field_lines, laid_out, wrapped
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from feed_assets.notices.messages import Table
 
 NARROWEST = 20
@@ -37,6 +41,44 @@ USUAL_WIDTH = 80
 QUIET = "feed_assets.quiet"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class ClosedOutputError(OSError):
+    """The program was started without standard output: nobody could read what it prints."""
+
+
+def open_output() -> None:
+    """Prepare stdout and stderr of a program for readers that leave. Raises ClosedOutputError."""
+    if sys.stdout is None:
+        raise ClosedOutputError("Standard output is closed. To drop what is printed, send it to /dev/null.")
+    sys.stdout = _left_by_its_reader(sys.stdout)
+    if sys.stderr is not None:
+        sys.stderr = _left_by_its_reader(sys.stderr)
+
+
+def _left_by_its_reader(stream: TextIO) -> TextIO:
+    if stream not in {sys.__stdout__, sys.__stderr__}:  # it is that of a program which calls commands, such as a test
+        return stream
+    buffer = io.BufferedWriter(_Pipe(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(
+        buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=stream.isatty(), write_through=True
+    )
+
+
+class _Pipe(io.FileIO):
+    """A stream whose output is dropped once its reader has left, or once writing has failed."""
+
+    def write(self, data: Buffer, /) -> int:
+        """Write the data, or drop it. Raises OSError once, unless the reader has left."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if not isinstance(error, BrokenPipeError):
+                raise
+            return super().write(data)
 
 
 def json_option(command: _Command) -> _Command:

@@ -58,6 +58,7 @@ def compare(
     in_force = latest(feed, day, now=now)
     found: dict[str, Any] = {
         "feed": declaration.location,
+        "identity": list(declaration.identity),
         "before": before,
         "after": published.update if published else None,
         "in_force": in_force.name if in_force else None,

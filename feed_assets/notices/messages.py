@@ -184,7 +184,9 @@ def _of_feed(report: Report, found: Mapping[str, Any]) -> Iterator[str | Table]:
         # Not an address of the time of the run: the base may have moved since then.
         feed = quote(f"{report.base.rstrip('/')}/{found['feed']}")
         updates = f"--from {found['before']} --to {found['after']}"
-        yield f"Row by row: feed-assets feed diff {feed} -p {report.day} {updates}"
+        identity = found.get("identity")  # reports of earlier versions have none
+        key = f" --key {quote(','.join(identity))}" if identity else ""
+        yield f"Row by row: feed-assets feed diff {feed} -p {report.day} {updates}{key}"
 
 
 def _cells(pair: Sequence[float | None], *, share: bool) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -169,11 +170,42 @@ def test_exit_codes_of_the_program_are_those_of_the_commands(program: Program, t
     assert program("feed", "latest", tmp_path, "--as-of", "noon").returncode == 2
 
 
-def test_a_reader_that_closes_the_pipe_early_sees_no_trace(program: Program, written: Written, tmp_path: Path):
+def test_a_reader_that_closes_the_pipe_early_sees_no_trace_and_the_exit_code_stays(
+    program: Program, written: Written, tmp_path: Path
+):
     program("feed", "publish", tmp_path / "f", *(written(f"{number:04}.csv", "x\n") for number in range(200)))
-    command = f"{sys.executable} -m feed_assets.cli feed files {tmp_path / 'f'} | head -n 1"
-    shown = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
-    assert (shown.stdout.split(), shown.stderr) == (["path", "bytes", "uri"], "")
+
+    def read_by(reader: str, arguments: str) -> tuple[list[str], str]:
+        command = f"{sys.executable} -m feed_assets.cli {arguments} | {reader}; echo ${{PIPESTATUS[0]}}"
+        shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+        return shown.stdout.split(), shown.stderr
+
+    assert read_by("head -n 1", f"feed files {tmp_path / 'f'}") == (["path", "bytes", "uri", "0"], "")
+    assert read_by("true", f"feed files {tmp_path / 'f'}") == (["0"], "")
+    assert read_by("true", f"feed latest {tmp_path / 'g'} 2>&1") == (["3"], "")
+
+
+def test_a_command_whose_reader_leaves_goes_on_to_its_end(written: Written, tmp_path: Path):
+    file = written("a.csv", "x\n")
+    command = [sys.executable, "-m", "feed_assets.cli", "feed", "publish", str(tmp_path / "f"), str(file)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "f").rglob("_SUCCESS"))) == 1
+
+
+def test_a_closed_stdout_is_an_error_before_anything_is_done(written: Written, tmp_path: Path):
+    command = f"{sys.executable} -m feed_assets.cli feed publish {tmp_path / 'f'} {written('a.csv', 'x')} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: Standard output is closed. To drop what is printed, send it to /dev/null.\n"
+    assert not (tmp_path / "f").exists()
 
 
 @pytest.mark.parametrize("arguments", ["--help", "--version", "feed --help", "feeds ."])

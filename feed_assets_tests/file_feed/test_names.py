@@ -97,6 +97,8 @@ def test_any_safe_name_can_be_a_partition(name: str) -> None:
         ("a\\b", "backslash"),
         ("a\nb", "control character"),
         ("a\0", "control character"),
+        ("yad-\u202e0202", "reorders text"),
+        ("a\u2067b", "reorders text"),
         (".feed", "leading dot"),
         ("20180521.160000", "shaped like an update"),
         ("20180230.000000", "shaped like an update"),

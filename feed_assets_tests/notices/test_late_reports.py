@@ -66,6 +66,7 @@ def test_when_that_run_has_ended_a_mail_compares_before_and_after(processed: Sho
     # Those that moved most come first.
     assert text.index("c1 100 -> 120") < text.index("c3 - -> 10") < text.index("c2 50 -> 50")
     assert f"feed-assets feed diff {processed.desk.feed(EFFECTIVENESS).uri} -p {DAY} --from 2019" in text
+    assert "--key ad_id " in text
     html = mail.get_body(("html",)).get_content()
     (plot,) = [part for part in mail.walk() if part.get_content_type() == "image/png"]
     assert f'src="cid:{plot["Content-ID"].strip("<>")}"' in html

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from feed_assets_tests import ROOT
-from feed_assets_tests.reference import api, commands, datasets, deliveries, settings, sources
+from feed_assets_tests.reference import api, commands, datasets, deliveries, example, settings, sources
 
 DOCS = ROOT / "docs"
 GENERATED: Mapping[Path, Callable[[], str]] = {
@@ -16,6 +16,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "reference/commands.md": commands.page,
     DOCS / "reference/datasets.md": datasets.page,
     DOCS / "reference/deliveries.md": deliveries.page,
+    DOCS / "reference/example.md": example.page,
     DOCS / "reference/settings.md": settings.page,
     DOCS / "reference/sources.md": sources.page,
 }
