@@ -77,31 +77,33 @@ def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.Sensor
     return sensor
 
 
-Send = Callable[[Health, str, str], None]
-"""Sends the warning of a kind, under a name that is the same if it is sent again."""
+Send = Callable[[Health, str, str], str]
+"""Sends the warning of a kind, under a name that is the same if it is sent again; returns a remark for the log, or ""."""
 
 
 def _channels(resources: Any, channels: frozenset[str]) -> dict[str, Send]:
-    """The function of each channel; the log is one."""
-    found: dict[str, Send] = {"log": lambda *_: None}
+    """The function of each channel. The log is one, and each recipient of mail: one may put a mail off that others took."""
+    found: dict[str, Send] = {"log": lambda *_: ""}
     if NOTIFIER in channels:
         found[NOTIFIER] = partial(_notify, resources.notifier)
-    if MAIL in channels and resources.mail.recipients:
-        found[MAIL] = partial(_mail, resources.mail)
+    for each in resources.mail.recipients if MAIL in channels else ():
+        found[f"{MAIL}:{parsed_address(each).addr_spec}"] = partial(_mail, resources.mail, each)
     return found
 
 
-def _notify(notifier: Notifier, found: Health, kind: str, name: str) -> None:
+def _notify(notifier: Notifier, found: Health, kind: str, name: str) -> str:
     notice = notice_of(found, kind)
     notifier.notify(Alert(notice.kind, (found.series,), None, tuple(notice.lines), "", notice.command, name))
+    return ""
 
 
-def _mail(mailer: MailResource, found: Health, kind: str, name: str) -> None:
+def _mail(mailer: MailResource, to: str, found: Health, kind: str, name: str) -> str:
     notice, plot, now = notice_of(found, kind), pictures_of(found).get(kind), datetime.now(UTC)
-    made = mail(notice, name, sender=mailer.sender, to=mailer.recipients, at=now, plot=plot)
-    sent = mailer.server.send(made, [parsed_address(each).addr_spec for each in mailer.recipients])
-    if sent.put_off and not sent.taken:
-        raise MailError("; ".join(f"{address}: {reason}" for address, reason in sent.put_off.items()))
+    made = mail(notice, name, sender=mailer.sender, to=[to], at=now, plot=plot)
+    sent = mailer.server.send(made, [parsed_address(to).addr_spec])
+    if sent.put_off:
+        raise MailError("; ".join(sent.put_off.values()))
+    return "".join(f"{address} gets no mail, the server refuses it: {why}." for address, why in sent.refused.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +133,13 @@ class _Warnings:
                 series, kind = of_channel[warned]
                 found = self.found[series, kind]
                 try:
-                    send(found, kind, self._name(series, kind))
+                    remark = send(found, kind, self._name(series, kind))
                 except (FeedAssetsError, MailError) as error:
                     said.append(f"{found.warnings[kind]} {channel} was not told: {error}")
                     continue
                 keep_warnings(self.store, self.base, [warned], now=self.now)
-                if channel == "log":
-                    said.append(found.warnings[kind])
+                if channel == "log" or remark:
+                    said.append(f"{found.warnings[kind]} {remark}".rstrip())
             keep_warnings(self.store, self.base, told, now=self.now)
         return said
 

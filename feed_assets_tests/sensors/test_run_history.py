@@ -80,6 +80,9 @@ class Driven:
             data = definitions.resolve_sensor_def("run_history").evaluate_tick(context)
         self.cursor, self.said = data.cursor, data.skip_message
 
+    def an_hour_later(self):
+        self.cursor = json.dumps({**json.loads(self.cursor), "looked": ""})
+
     @property
     def known(self):
         return executions_of(self.store, self.base)
@@ -163,10 +166,9 @@ def test_runs_that_fill_their_interval_are_told_once_also_after_a_failure(driven
 
     driven.tick(Kept(fails=True))
     assert "notifier was not told: nobody answers" in driven.said
-    driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})  # an hour later
-    driven.tick()
-    driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})
-    driven.tick()
+    for _ in range(2):
+        driven.an_hour_later()
+        driven.tick()
 
     (alert,) = SENT
     assert (alert.kind, alert.assets, alert.command) == ("overlap", ("schedule hourly",), "feed-assets health")
@@ -201,10 +203,10 @@ def test_a_mail_has_the_sentence_and_the_plot_and_comes_once(driven):
         )
         office.answer = "450 later"
         driven.tick(mail=mail)
-        assert "mail was not told" in driven.said
+        assert "mail:ops@example.com was not told" in driven.said
         office.answer = ""
         for _ in range(2):
-            driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})  # an hour later
+            driven.an_hour_later()
             driven.tick(mail=mail)
 
     ((to, made),) = office.mails
@@ -216,6 +218,29 @@ def test_a_mail_has_the_sentence_and_the_plot_and_comes_once(driven):
     assert text.get_content().startswith("asset prices will miss its deadline 06:00 UTC from ")
     assert "<img" in html.get_content()
     assert any(each.get_content_type() == "image/png" for each in made.walk())
+
+
+def test_of_several_recipients_the_one_whom_the_server_puts_off_gets_the_mail_an_hour_later(driven):
+    a_month(driven)
+    with post_office() as office:
+        mail = MailResource(
+            url=f"smtp://127.0.0.1:{office.port}",
+            sender="feeds@example.com",
+            recipients=["Ops <ops@example.com>", "slow@example.com", "gone@example.com"],
+        )
+        office.greylisted, office.strangers = frozenset({"slow@example.com"}), frozenset({"gone@example.com"})
+        driven.tick(mail=mail)
+        assert [to for to, _ in office.mails] == [["ops@example.com"]]
+        assert "mail:slow@example.com was not told: 450" in driven.said
+        assert "gone@example.com gets no mail, the server refuses it: 550." in driven.said
+
+        office.greylisted = frozenset()
+        for _ in range(2):
+            driven.an_hour_later()
+            driven.tick(mail=mail)
+
+    assert [to for to, _ in office.mails] == [["ops@example.com"], ["slow@example.com"]]
+    assert office.asked.count("gone@example.com") == 1
 
 
 def test_deadlines_are_those_that_assets_declare():
