@@ -107,7 +107,16 @@ def deadline_forecast(
     axes.scatter(_days(taken), list(taken.values()), color=AFTER, s=12, label="taken")
     days, values = _days(expected), list(expected.values())
     axes.plot(days, values, color=AFTER, linewidth=1, label="expected")
-    axes.fill_between(days, [low for low, _ in band], [high for _, high in band], color=BEFORE, alpha=0.5, linewidth=0, label="90 of 100 days")
+    low, high = zip(*band, strict=True)
+    axes.fill_between(
+        days,
+        low,
+        high,
+        color=BEFORE,
+        alpha=0.5,
+        linewidth=0,
+        label="90 of 100 days",
+    )
     axes.axhline(limit, color=WARNING, label="deadline")
     # An outlier would hide the others.
     axes.set_ylim(0, 1.4 * max(limit, *values, *sorted(taken.values())[: max(1, len(taken) - 2)]))

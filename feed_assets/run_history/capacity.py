@@ -51,8 +51,8 @@ ERROR_OF_MEDIAN: Final = 1.2533
 class Forecast:
     """What is expected of a series with a deadline, a time of day (UTC).
 
-    `wanted` is the usual time of day at which it is wanted. Durations are without the usual `delay`. 90 of 100 days take
-    a duration within the `band` of the day. `growth` is the part by which it takes longer each week.
+    `wanted` is the usual time of day at which it is wanted. Durations are without the usual `delay`. 90 of 100 days
+    take a duration within the `band` of the day. `growth` is the part by which it takes longer each week.
     """
 
     series: str
@@ -186,7 +186,7 @@ class _Trend:
 
 @dataclass(frozen=True, slots=True)
 class _Error:
-    """How far single days are from what was expected: noise, and the error of a slope, which grows with the days ahead."""
+    """How far single days are from what is expected: by noise, and by the slope's error, which grows with the days."""
 
     noise: float
     slope: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
-from typing import Any, Final
+from typing import Final
 
 from feed_assets.run_history.capacity import FEWEST, Forecast, deadline_warning, forecast
 from feed_assets.run_history.executions import ASSET, SCHEDULE, Execution
@@ -52,27 +52,6 @@ class Health:
             f"{self.series}: its deadline {self.deadline:%H:%M} UTC has no forecast yet, which needs {FEWEST} days "
             "with a successful run."
         )
-
-    def to_plain(self) -> dict[str, Any]:
-        """The answer for programs; durations are seconds."""
-        found: dict[str, Any] = {"series": self.series, "executions": self.executions, "warnings": dict(self.warnings)}
-        if self.waiting:
-            found["waiting"] = list(self.waiting)
-        if self.overlap is not None:
-            found["overlap"] = {
-                "interval": self.overlap.interval.total_seconds(),
-                "delay": self.overlap.delay.total_seconds(),
-                "duration": self.overlap.duration.total_seconds(),
-                "share": round(self.overlap.share, 4),
-            }
-        if self.deadline is not None:
-            made = self.forecast
-            found["deadline"] = {
-                "time": f"{self.deadline:%H:%M}",
-                "missed_on": None if made is None else made.missed_on,
-                "weekly_growth": None if made is None else round(made.growth, 4),
-            }
-        return found
 
     def _figures(self) -> Iterator[str]:
         if self.overlap is not None:

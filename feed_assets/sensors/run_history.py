@@ -78,11 +78,11 @@ def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.Sensor
 
 
 Send = Callable[[Health, str, str], str]
-"""Sends the warning of a kind, under a name that is the same if it is sent again; returns a remark for the log, or ""."""
+"""Sends the warning of a kind; its name is the same if it is sent again. Returns a remark for the log, or ""."""
 
 
 def _channels(resources: Any, channels: frozenset[str]) -> dict[str, Send]:
-    """The function of each channel. The log is one, and each recipient of mail: one may put a mail off that others took."""
+    """The function of each channel: the log, the notifier, and each recipient of mail, whom the server may put off."""
     found: dict[str, Send] = {"log": lambda *_: ""}
     if NOTIFIER in channels:
         found[NOTIFIER] = partial(_notify, resources.notifier)
