@@ -43,10 +43,17 @@ class DeadlineSays(msgspec.Struct, frozen=True):
     expected: dict[str, tuple[float, float, float]] = {}
 
 
+class TasksSay(msgspec.Struct, frozen=True):
+    """How long 95 of 100 tasks wait before their start, and take."""
+
+    delay: float
+    duration: float
+
+
 class SeriesSays(msgspec.Struct, frozen=True):
     """A series, such as the runs of a schedule: what there is to say of it, with a sentence for each kind of warning.
 
-    `waiting` are the partitions of its ticks that wait for a run to end.
+    `waiting` are the partitions of its ticks that wait for a run to end. Only the tasks of a type have `tasks`.
     """
 
     series: str
@@ -56,6 +63,7 @@ class SeriesSays(msgspec.Struct, frozen=True):
     waiting: list[str]
     overlap: OverlapSays | None
     deadline: DeadlineSays | None
+    tasks: TasksSay | None
 
 
 def says_of(found: Health) -> SeriesSays:
@@ -68,6 +76,9 @@ def says_of(found: Health) -> SeriesSays:
         list(found.waiting),
         None if found.overlap is None else _overlap(found.overlap),
         None if found.deadline is None else _deadline(f"{found.deadline:%H:%M}", found.forecast),
+        None
+        if found.tasks is None
+        else TasksSay(found.tasks.delay.total_seconds(), found.tasks.duration.total_seconds()),
     )
 
 

@@ -1,13 +1,13 @@
 """The sensor that keeps the history of runs, and tells people once when it says that runs will overlap or come late.
 
-Here: pages of ended runs into the state database, and the notices. Not here: reading runs (`ended_runs`), and what
-their history says (`run_history`).
+Here: pages of ended runs and tasks into the state database, and the notices. Not here: reading them (`ended_runs`,
+`ended_tasks`), and what their history says (`run_history`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import partial
@@ -26,6 +26,7 @@ from feed_assets.run_history.health import Health, health
 from feed_assets.run_history.tables import KEPT, Warned, keep_warnings, new_warnings, record
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ended_runs import Cursor, deadlines, ended_page
+from feed_assets.sensors.ended_tasks import ended_tasks
 from feed_assets.sensors.ticks import load_cursor
 from feed_assets.sources.mail_address import parsed_address
 from feed_assets.starts.tables import store_id
@@ -35,8 +36,10 @@ NAME: Final = "run_history"
 MAIL, NOTIFIER = "mail", "notifier"
 
 
-def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
-    """Keeps how long runs take, and tells of each warning once.
+def run_history(
+    *, channels: frozenset[str], interval_seconds: int, workflows: Sequence[str] = ()
+) -> dg.SensorDefinition:
+    """Keeps how long runs, and tasks of these workflows, take, and tells of each warning once.
 
     `channels` are the resources `mail` and `notifier` of the code location, as far as it has them.
     """
@@ -48,7 +51,8 @@ def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.Sensor
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={"blackboard", "state", *channels},
         description=(
-            "Keeps how long the runs of schedules, triggers and assets take, from 60 days ago on, a page each tick. "
+            "Keeps how long the runs of schedules, triggers and assets take, from 60 days ago on, a page each tick, and "
+            "tasks of workflows. "
             "Tells people once, by `notifier` and `mail` if there are any, when runs will overlap, or a deadline will "
             "be missed. `feed-assets health` shows all figures."
         ),
@@ -63,15 +67,17 @@ def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.Sensor
             database = store_id(connection)
         known = stored.get("runs") if stored.get("store") == database else None
         found, cursor = ended_page(context.instance, schedules, feeds, Cursor.from_plain(known, now - KEPT))
-        record(store, board.uri(""), found, now=now)
-        said, looked = [f"Kept {counted(len(found), 'execution')}."], str(stored.get("looked", ""))
+        tasks = ended_tasks(board, workflows, stored.get("tasks"))
+        record(store, board.uri(""), [*found, *tasks.executions], now=now)
+        said = [f"Kept {counted(len(found) + len(tasks.executions), 'execution')}.", *tasks.problems]
+        looked = str(stored.get("looked", ""))
         if not cursor.is_behind and looked != (hour := f"{now:%Y-%m-%d %H}"):
             warnings = _Warnings.of(store, board.uri(""), deadlines(feeds), now)
             for sentence in warnings.tell(_channels(resources, channels)):
                 context.log.warning(sentence)
                 said.append(sentence)
             looked = hour
-        made = {"store": database, "runs": cursor.to_plain(), "looked": looked}
+        made = {"store": database, "runs": cursor.to_plain(), "tasks": tasks.cursor, "looked": looked}
         return dg.SensorResult(skip_reason=" ".join(said[:4]), cursor=json.dumps(made))
 
     return sensor

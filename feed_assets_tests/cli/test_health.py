@@ -67,6 +67,7 @@ def test_programs_get_the_figures_in_seconds(there, run) -> None:
             "days": dict.fromkeys(days, 0.9),
         },
         "deadline": None,
+        "tasks": None,
     }  # fmt: skip
 
 

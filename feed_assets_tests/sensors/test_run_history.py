@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, time, timedelta
 
 import dagster as dg
@@ -13,14 +14,17 @@ from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.feed_events.triggers import REVISIONS_TAG, attempt_tag
 from feed_assets.resources.notifier import Alert, AlertNotSentError, MailResource, Notifier
 from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.run_history.health import health
 from feed_assets.run_history.tables import executions_of
 from feed_assets.sensors import ended_runs
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ended_runs import deadlines
 from feed_assets.sensors.run_history import run_history
 from feed_assets.state.store import Store
+from feed_assets.workflow.tasks import NewTask
 from feed_assets_tests.notices.post_office import post_office
 from feed_assets_tests.sensors.told_runs import tell
+from feed_assets_tests.web.workflow_service import NAME, Someone, mastering
 
 SCHEMA = StructType([StructField("x", StringType())])
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -69,10 +73,10 @@ class Driven:
     def url(self):
         return self.store.url
 
-    def tick(self, notifier=None, mail=None):
+    def tick(self, notifier=None, mail=None, workflows=()):
         channels = {"mail": mail} if mail else {"notifier": notifier or Kept()}
         resources = {**self.resources, **channels}
-        sensor = run_history(channels=frozenset(channels), interval_seconds=30)
+        sensor = run_history(channels=frozenset(channels), interval_seconds=30, workflows=workflows)
         definitions = dg.Definitions([prices, rates], jobs=[job], schedules=[hourly], sensors=[sensor])
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, definitions=definitions, resources=resources
@@ -241,6 +245,31 @@ def test_of_several_recipients_the_one_whom_the_server_puts_off_gets_the_mail_an
 
     assert [to for to, _ in office.mails] == [["ops@example.com"], ["slow@example.com"]]
     assert office.asked.count("gone@example.com") == 1
+
+
+def test_tasks_of_workflows_are_executions_of_their_types_also_after_a_master_was_away(driven, tmp_path):
+    base = str(tmp_path)
+    driven.tick(workflows=[NAME])
+    assert "How long tasks of revenue take is unknown" in driven.said
+
+    with mastering(base, driven.url):
+        worker = Someone(base)
+        worker.apply()
+        for _ in range(2):
+            worker.insert(*(NewTask("split") for _ in range(4)))
+            for _ in range(4):
+                worker.commit(worker.lease("split"))
+            driven.tick(workflows=[NAME])
+        driven.tick(workflows=[NAME])
+        assert driven.said == "Kept 0 executions."
+
+    assert {series: len(found) for series, found in driven.known.items()} == {"task revenue/split": 8}
+    driven.tick(workflows=[NAME])
+    assert "is unknown" in driven.said
+    (found,) = health(driven.store, driven.base, {}, TODAY.date())
+    assert re.fullmatch(
+        r"task revenue/split: 95 of 100 tasks start within \d+ s and take up to \d+ s\.", found.sentences[0]
+    )
 
 
 def test_deadlines_are_those_that_assets_declare():
