@@ -51,8 +51,8 @@ def run_history(
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={"blackboard", "state", *channels},
         description=(
-            "Keeps how long the runs of schedules, triggers and assets take, from 60 days ago on, a page each tick, and "
-            "tasks of workflows. "
+            "Keeps how long runs of schedules, triggers and assets, and tasks of workflows take: runs from 60 days ago "
+            "on, a page each tick. "
             "Tells people once, by `notifier` and `mail` if there are any, when runs will overlap, or a deadline will "
             "be missed. `feed-assets health` shows all figures."
         ),
