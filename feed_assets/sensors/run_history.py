@@ -108,7 +108,7 @@ def _mail(mailer: MailResource, to: str, found: Health, kind: str, name: str) ->
     made = mail(notice, name, sender=mailer.sender, to=[to], at=now, plot=plot)
     sent = mailer.server.send(made, [parsed_address(to).addr_spec])
     if sent.put_off:
-        raise MailError("; ".join(sent.put_off.values()))
+        raise MailError(f"the server puts it off: {'; '.join(sent.put_off.values())}.")
     return "".join(f"{address} gets no mail, the server refuses it: {why}." for address, why in sent.refused.items())
 
 

@@ -235,7 +235,7 @@ def test_of_several_recipients_the_one_whom_the_server_puts_off_gets_the_mail_an
         office.greylisted, office.strangers = frozenset({"slow@example.com"}), frozenset({"gone@example.com"})
         driven.tick(mail=mail)
         assert [to for to, _ in office.mails] == [["ops@example.com"]]
-        assert "mail:slow@example.com was not told: 450" in driven.said
+        assert "mail:slow@example.com was not told: the server puts it off: 450." in driven.said
         assert "gone@example.com gets no mail, the server refuses it: 550." in driven.said
 
         office.greylisted = frozenset()

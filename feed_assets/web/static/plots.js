@@ -7,6 +7,7 @@ const DAY = 86_400_000;
 const MARGIN = { left: 48, right: 10, top: 18, bottom: 22 };
 const DATE = 74;
 const DAYS = 28;
+const STEPS = [60, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
 const AHEAD = 28;
 const AFTER_A_MISS = 7;
 
@@ -93,6 +94,7 @@ export function forecastPlot({ time, limit, missed_on: missed, taken, expected }
   // A single outlier would hide the others.
   const usual = past.map(([, seconds]) => seconds).sort((a, b) => a - b).at(-3) ?? 0;
   const most = 1.15 * Math.max(limit, usual, ...ahead.map(([, , , high]) => high));
+  const step = STEPS.find((each) => most / each < 3) ?? STEPS.at(-1);
   const label = missed === null
     ? `Time until the end, by day, and the forecast: the deadline ${time} UTC is kept.`
     : `Time until the end, by day, and the forecast: the deadline ${time} UTC is missed from ${missed} on.`;
@@ -103,7 +105,7 @@ export function forecastPlot({ time, limit, missed_on: missed, taken, expected }
     const upright = (name, day) => shape("line", { class: name, x1: place.x(day), x2: place.x(day), y1: MARGIN.top, y2: place.bottom });
     const marked = missed === null ? null : number(missed);
     return [
-      ...place.values([0, limit / 2], span),
+      ...place.values([0, step, 2 * step].filter((each) => each < most), span),
       shape("polygon", { class: "band", points: line([...upper, ...lower.reverse()]) }),
       shape("polyline", { class: "expected", points: line(ahead) }),
       upright("today", today),
