@@ -84,5 +84,7 @@ class TaskTimes:
         return [self._begun.pop(each) for each in ids if each in self._begun]
 
     def _forget(self) -> None:
+        if len(self._begun) <= _FORGOTTEN:
+            return
         if len(self._begun) > 2 * sum(each["leased"] for each in self.state.counts.values()) + _FORGOTTEN:
             self._begun = {id_: each for id_, each in self._begun.items() if id_ in self.state.tasks}
