@@ -69,6 +69,8 @@ def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
 def polls(sources: Sequence[Source], settings: Settings) -> list[dg.ScheduleDefinition]:
     """A schedule and its job, `poll_<kind>_<name>`, for each polled source. Running by default.
 
+    A tick while the schedule's run goes on is skipped, and not remembered: the next poll fetches all that is there.
+
     Raises SpecError if Dagster does not take the cron expression of a source.
     """
     return [_poll(source, settings) for source in sources if source.poll is not None]
@@ -100,11 +102,17 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
     def job() -> None:
         take()
 
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if (run := run_going_on(context.instance, name)) is not None:
+            return dg.SkipReason(f"Run {run} goes on. Nothing is lost: the next poll fetches all files that are there.")
+        return dg.RunRequest(tags=tags_of(name, context.scheduled_execution_time))
+
     try:
         return dg.ScheduleDefinition(
             name=name,
             job=job,
             cron_schedule=every,
+            execution_fn=tick,
             default_status=dg.DefaultScheduleStatus.RUNNING,
             description=description,
         )

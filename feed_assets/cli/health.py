@@ -32,6 +32,9 @@ def health(ctx: click.Context, names: Sequence[str], pictures: Path | None, *, a
     A series is the runs of a schedule, of a trigger, or of an asset, such as `asset clean_clicks`. The sensor
     run_history keeps 60 days of them. Exit code 1 if there is a warning.
     """
+    import msgspec  # noqa: PLC0415 - loaded for answers only
+
+    from feed_assets.run_history.answers import says_of  # noqa: PLC0415 - as above
     from feed_assets.run_history.health import health as all_series  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.sensors.ended_runs import deadlines  # noqa: PLC0415 - loads Dagster
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
@@ -44,7 +47,7 @@ def health(ctx: click.Context, names: Sequence[str], pictures: Path | None, *, a
         raise click.UsageError(f"There is no series {', '.join(unknown)}. There are: {there}.")
     found = [each for each in known if not names or each.series in names]
     if as_json:
-        print_json([each.to_plain() for each in found])
+        print_json(msgspec.to_builtins([says_of(each) for each in found]))
     else:
         for each in found:
             for sentence in each.sentences:

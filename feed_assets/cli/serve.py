@@ -1,4 +1,4 @@
-"""`feed-assets serve`: the page and the API of data dependencies, and the tokens with which programs ask it.
+"""`feed-assets serve`: pages and an API of data dependencies, workflows and runs, and the tokens for programs.
 
 Here: the commands. Not here: the answers (`dependencies.http.operations`), and the page (`web`).
 """
@@ -48,16 +48,17 @@ def serve(
     *,
     as_json: bool,
 ) -> None:
-    """Serve a page on what is complete and what waits, one on workflows, and their API, until SIGTERM or Ctrl-C.
+    """Serve pages on what is complete and waits, on workflows and on runs, and their API, until SIGTERM or Ctrl-C.
 
-    The pages are at / and /workflows, the API is documented at /docs. Without tokens, only this machine may ask. With
-    --json, a line on stdout names the address as soon as it answers. Each option is a variable, too, such as
+    The pages are at /, /workflows and /runs, the API is documented at /docs. Without tokens, only this machine may ask.
+    With --json, a line on stdout names the address as soon as it answers. Each option is a variable, too, such as
     FEED_ASSETS_SERVE_PORT.
     """
     if ctx.invoked_subcommand is not None:
         return
     from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - as above
     from feed_assets.operations.flow_answers import ProjectFlows  # noqa: PLC0415 - loads Dagster
+    from feed_assets.sensors.ended_runs import deadlines  # noqa: PLC0415 - as above
     from feed_assets.sensors.flows import Flows  # noqa: PLC0415 - as above
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.web.running import run  # noqa: PLC0415 - loads the server
@@ -78,7 +79,8 @@ def serve(
     )
     if not flows.datasets and not workflows.flows:
         complain(
-            "No asset of this project has a trigger, so there is nothing to show yet: add trigger() to its metadata."
+            "No asset of this project has a trigger, so the page on data dependencies is empty: add trigger() to its "
+            "metadata."
         )
     states = flows.states(store, installation.blackboard)
     listening = listen("The service", host, port)
@@ -86,7 +88,7 @@ def serve(
     url = f"http{'s' if tls else ''}://{shown}:{listening.getsockname()[1]}"
 
     def ready() -> None:
-        more = f"; workflows at {url}/workflows" if workflows.flows else ""
+        more = f"; runs at {url}/runs" + (f", workflows at {url}/workflows" if workflows.flows else "")
         say(f"The page is at {url}/{more}, its API at {url}/docs. Ctrl-C ends it.")
         if as_json:
             print_json({"url": url, "host": host, "port": listening.getsockname()[1]})
@@ -96,7 +98,10 @@ def serve(
     with _instance(settings.base) as instance:
         answers = ProjectFlows(load, states, installation.blackboard, installation.sources, clock, instance)
         base, copy = installation.blackboard.uri(""), StateCopy(states, installation.blackboard)
-        run(store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy, workflows=workflows)
+        run(
+            store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy, workflows=workflows,
+            deadlines=deadlines(installation.feeds),
+        )  # fmt: skip
     say("Stopped.")
 
 

@@ -6,6 +6,7 @@ Not here: the answers (`run_history`), and when they are sent or shown (`sensors
 from __future__ import annotations
 
 import base64
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -31,13 +32,12 @@ def pictures_of(found: Health) -> dict[str, bytes]:
     if found.overlap is not None:
         drawn[OVERLAP] = pictures.interval_shares(found.series, found.overlap.shares, limit=TIGHT)
     if (made := found.forecast) is not None:
-        delay = made.delay
         drawn[DEADLINE] = pictures.deadline_forecast(
             found.series,
-            {day: each.total_seconds() / 60 for day, each in made.taken.items()},
-            {day: (delay + each).total_seconds() / 60 for day, each in made.expected.items()},
-            band=(made.low, made.high),
-            limit=made.limit.total_seconds() / 60,
+            {day: _minutes(each) for day, each in made.taken.items()},
+            {day: _minutes(made.delay + each) for day, each in made.expected.items()},
+            band=[(_minutes(made.delay + low), _minutes(made.delay + high)) for low, high in made.band.values()],
+            limit=_minutes(made.limit),
         )
     return drawn
 
@@ -54,3 +54,7 @@ def metadata_of(found: Health) -> dict[str, Any]:
         data = base64.b64encode(picture).decode()
         shown[kind] = dg.MetadataValue.md(f"![{kind}](data:image/png;base64,{data})")
     return shown
+
+
+def _minutes(duration: timedelta) -> float:
+    return duration.total_seconds() / 60

@@ -95,20 +95,28 @@ def deadline_forecast(
     taken: Mapping[date, float],
     expected: Mapping[date, float],
     *,
-    band: tuple[float, float],
+    band: Sequence[tuple[float, float]],
     limit: float,
 ) -> bytes:
     """Minutes from the wanted start to the end, by day: taken, expected, and until the deadline.
 
-    `band` are the factors of the expected minutes between which 90 of 100 days lie.
+    `band` has, for each expected day, the minutes between which 90 of 100 such days lie.
     """
     figure = Figure(figsize=(7, 3), layout="constrained")
     axes = figure.subplots()
     axes.scatter(_days(taken), list(taken.values()), color=AFTER, s=12, label="taken")
     days, values = _days(expected), list(expected.values())
     axes.plot(days, values, color=AFTER, linewidth=1, label="expected")
-    low, high = ([factor * each for each in values] for factor in band)
-    axes.fill_between(days, low, high, color=BEFORE, alpha=0.5, linewidth=0, label="90 of 100 days")
+    low, high = zip(*band, strict=True)
+    axes.fill_between(
+        days,
+        low,
+        high,
+        color=BEFORE,
+        alpha=0.5,
+        linewidth=0,
+        label="90 of 100 days",
+    )
     axes.axhline(limit, color=WARNING, label="deadline")
     # An outlier would hide the others.
     axes.set_ylim(0, 1.4 * max(limit, *values, *sorted(taken.values())[: max(1, len(taken) - 2)]))

@@ -262,7 +262,8 @@ class Project:
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)
         yield landings(sources, self.hours, interval_seconds=interval)
-        yield run_history(channels=channels, interval_seconds=interval)
+        flows = [each.name for each in workflows.flows]
+        yield run_history(channels=channels, interval_seconds=interval, workflows=flows)
         if warehouse:
             yield warehouse_loads(interval_seconds=interval, run_config=run_config)
         if settings.catalog:

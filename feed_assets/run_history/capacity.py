@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from math import exp, log
-from statistics import median, median_low, quantiles
+from statistics import median, median_low
 from typing import Final
 
 from feed_assets.run_history.executions import Execution, usual
@@ -39,6 +39,10 @@ DIFFERENT: Final = 4.0
 GB: Final = 1e9
 SIGMA: Final = 1.4826
 """A standard deviation, in median absolute deviations of normal noise."""
+NINETY: Final = 1.645
+"""90 of 100 values of normal noise are so many standard deviations around the middle."""
+FITTED: Final = 4
+"""What the days have told the trends: two slopes, and about two levels of weekdays."""
 ERROR_OF_MEDIAN: Final = 1.2533
 """The standard error of a median, in standard errors of the mean, of normal noise."""
 
@@ -47,8 +51,8 @@ ERROR_OF_MEDIAN: Final = 1.2533
 class Forecast:
     """What is expected of a series with a deadline, a time of day (UTC).
 
-    `wanted` is the usual time of day at which it is wanted. 90 of 100 days take between `low` and `high` times the
-    expected duration. `growth` is the part by which it takes longer each week.
+    `wanted` is the usual time of day at which it is wanted. Durations are without the usual `delay`. 90 of 100 days
+    take a duration within the `band` of the day. `growth` is the part by which it takes longer each week.
     """
 
     series: str
@@ -58,8 +62,7 @@ class Forecast:
     today: date
     taken: Mapping[date, timedelta]
     expected: Mapping[date, timedelta]
-    low: float
-    high: float
+    band: Mapping[date, tuple[timedelta, timedelta]]
     missed_on: date | None
     """The first day on which it is expected to end after its deadline; None within HORIZON."""
     growth: float
@@ -78,8 +81,7 @@ class Forecast:
     def sentence(self) -> str:
         """What is expected, with its numbers."""
         day = self.missed_on or self.today + timedelta(days=1)
-        duration = self.expected[day]
-        end, low, high = (self._end(day, duration * factor) for factor in (1.0, self.low, self.high))
+        end, low, high = (self._end(day, each) for each in (self.expected[day], *self.band[day]))
         times = f"end at {end:%H:%M}, between {low:%H:%M} and {high:%H:%M} on 90 of 100 such days"
         takes = f"it takes {100 * self.growth:.1f} % longer each week" if self.growth > 0 else "it does not take longer"
         if self.missed_on is None:
@@ -128,9 +130,13 @@ def forecast(series: str, executions: Iterable[Execution], deadline: time, today
         return volume.at(day) * speed.at(day)
 
     now = today.toordinal()
-    low, *_, high = quantiles([each / duration(day) for day, each in seconds.items()], n=20)
     wanted, delay = _time_of_day(days.values()), usual(each.delay for each in days.values())
-    expected = {today + timedelta(days=ahead): _seconds(duration(now + ahead)) for ahead in range(1, HORIZON + 1)}
+    error = _Error.of({day: log(each / duration(day)) for day, each in seconds.items()})
+    expected, band = dict[date, timedelta](), dict[date, tuple[timedelta, timedelta]]()
+    for ahead in range(1, HORIZON + 1):
+        day, here = today + timedelta(days=ahead), duration(now + ahead)
+        factor = error.factor(now + ahead, volume.grown(now + ahead) * speed.grown(now + ahead))
+        expected[day], band[day] = _seconds(here), (_seconds(here / factor), _seconds(here * factor))
     made = Forecast(
         series,
         deadline,
@@ -139,8 +145,7 @@ def forecast(series: str, executions: Iterable[Execution], deadline: time, today
         today,
         {day: each.delay + each.duration for day, each in sorted(days.items())},
         expected,
-        low,
-        high,
+        band,
         None,
         duration(now + WEEK) / duration(now) - 1,
     )
@@ -172,7 +177,32 @@ class _Trend:
 
     def at(self, day: int) -> float:
         """The value that is expected on a day; at least a hundredth of the usual one."""
-        return exp(self.levels[day % WEEK]) * max(0.01, 1 + self.slope * (day - self.middle))
+        return exp(self.levels[day % WEEK]) * self.grown(day)
+
+    def grown(self, day: int) -> float:
+        """The value that is expected on a day, in values of the same weekday in the middle."""
+        return max(0.01, 1 + self.slope * (day - self.middle))
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    """How far single days are from what is expected: by noise, and by the slope's error, which grows with the days."""
+
+    noise: float
+    slope: float
+    middle: float
+
+    @classmethod
+    def of(cls, residuals: Mapping[int, float]) -> _Error:
+        """From the residuals in logarithms. Single outliers do not count."""
+        middle = (min(residuals) + max(residuals)) / 2
+        noise = SIGMA * median(map(abs, residuals.values())) * (len(residuals) / (len(residuals) - FITTED)) ** 0.5
+        return cls(noise, noise / sum((day - middle) ** 2 for day in residuals) ** 0.5, middle)
+
+    def factor(self, day: int, grown: float) -> float:
+        """90 of 100 days are within the expected value divided by this, and multiplied by it."""
+        # The slope is a part of the value in the middle, which has grown since.
+        return exp(NINETY * (self.noise**2 + (self.slope * (day - self.middle) / grown) ** 2) ** 0.5)
 
 
 def _careful(slopes: Sequence[float]) -> float:

@@ -11,6 +11,7 @@ from typing import Final
 ASSET: Final = "asset "
 SCHEDULE: Final = "schedule "
 TRIGGER: Final = "trigger "
+TASK: Final = "task "
 """The beginnings of the names of series."""
 
 USUAL: Final = 0.95
@@ -19,7 +20,7 @@ USUAL: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A run that has ended. `bytes` and `rows` are what it published; None: nobody knows."""
+    """A run, or a task of a workflow, that has ended. `bytes` and `rows` are what it published; None: nobody knows."""
 
     series: str
     run: str

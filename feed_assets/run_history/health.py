@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
-from typing import Any, Final
+from typing import Final
 
 from feed_assets.run_history.capacity import FEWEST, Forecast, deadline_warning, forecast
-from feed_assets.run_history.executions import ASSET, SCHEDULE, Execution
+from feed_assets.run_history.executions import ASSET, SCHEDULE, TASK, Execution
 from feed_assets.run_history.overlap import Overlap, overlap
 from feed_assets.run_history.tables import executions_of, remembered
+from feed_assets.run_history.task_figures import TaskFigures, task_figures
 from feed_assets.state.store import Store
 
 OVERLAP: Final = "overlap"
@@ -24,7 +25,7 @@ DEADLINE: Final = "deadline"
 class Health:
     """A series: its figures, and its forecast if it has a deadline. `warnings` has a sentence for each kind.
 
-    `waiting` are the partitions of its ticks that wait until the run before has ended.
+    `waiting` are the partitions of its ticks that wait until the run before has ended. Tasks have figures of their own.
     """
 
     series: str
@@ -34,6 +35,7 @@ class Health:
     forecast: Forecast | None
     warnings: Mapping[str, str]
     waiting: tuple[str, ...] = ()
+    tasks: TaskFigures | None = None
 
     @property
     def sentences(self) -> list[str]:
@@ -53,38 +55,21 @@ class Health:
             "with a successful run."
         )
 
-    def to_plain(self) -> dict[str, Any]:
-        """The answer for programs; durations are seconds."""
-        found: dict[str, Any] = {"series": self.series, "executions": self.executions, "warnings": dict(self.warnings)}
-        if self.waiting:
-            found["waiting"] = list(self.waiting)
-        if self.overlap is not None:
-            found["overlap"] = {
-                "interval": self.overlap.interval.total_seconds(),
-                "delay": self.overlap.delay.total_seconds(),
-                "duration": self.overlap.duration.total_seconds(),
-                "share": round(self.overlap.share, 4),
-            }
-        if self.deadline is not None:
-            made = self.forecast
-            found["deadline"] = {
-                "time": f"{self.deadline:%H:%M}",
-                "missed_on": None if made is None else made.missed_on,
-                "weekly_growth": None if made is None else round(made.growth, 4),
-            }
-        return found
-
     def _figures(self) -> Iterator[str]:
         if self.overlap is not None:
             yield self.overlap.sentence
         if self.deadline is not None:
             yield self.of_deadline
-        if self.overlap is None and self.deadline is None:
-            yield f"{self.series}: too few runs for figures."
+        if self.tasks is not None:
+            yield self.tasks.sentence
+        if self.overlap is None and self.deadline is None and self.tasks is None:
+            yield f"{self.series}: too few {'tasks' if self.series.startswith(TASK) else 'runs'} for figures."
 
 
 def health_of(series: str, executions: Sequence[Execution], deadline: time | None, today: date) -> Health:
     """What the executions of a series say. An asset can miss its deadline; what starts runs can make them overlap."""
+    if series.startswith(TASK):
+        return Health(series, len(executions), None, None, None, {}, tasks=task_figures(series, executions))
     found = overlap(series, executions, today)
     warnings = {}
     if found is not None and found.is_tight and not series.startswith(ASSET):

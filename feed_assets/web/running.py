@@ -1,16 +1,16 @@
-"""Running the service of data dependencies and workflows: its APIs and its pages, until a signal.
+"""Running the service of data dependencies, workflows and runs: its APIs and its pages, until a signal.
 
 Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http.operations`,
-`workflow_operations`).
+`workflow_operations`, `run_operations`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, time
 from socket import socket
 from typing import Final
 
@@ -33,6 +33,7 @@ from feed_assets.serving.tokens import KnownTokens
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 from feed_assets.web.pages import routes
+from feed_assets.web.run_operations import RunsApi
 from feed_assets.web.watched_workflows import WatchedWorkflows
 from feed_assets.web.workflow_operations import WorkflowsApi
 
@@ -40,7 +41,10 @@ COPY_SECONDS: Final = 5
 """How often what has changed is copied to the blackboard."""
 _log = logging.getLogger(__name__)
 TITLE: Final = "feed_assets dependencies"
-SUMMARY: Final = "Which slots of which datasets are complete and good, what may therefore start, and how workflows go."
+SUMMARY: Final = (
+    "Which slots of which datasets are complete and good, what may therefore start, how workflows go, how long runs "
+    "take."
+)
 
 
 @dataclass(slots=True)
@@ -87,11 +91,16 @@ def create_app(
     tokens: KnownTokens,
     copy: StateCopy | None = None,
     workflows: WatchedWorkflows | None = None,
+    deadlines: Mapping[str, time] | None = None,
 ) -> Starlette:
-    """The ASGI application. Its lifespan follows the events and the tokens, and keeps the `copy` of the state."""
+    """The ASGI application. Its lifespan follows the events and the tokens, and keeps the `copy` of the state.
+
+    `deadlines` are those of the series of the history of runs.
+    """
     recent, figures, access = RecentEvents(states, now), _Figures(), Access(tokens, now)
     api = DependencyApi(store, base, states, flows, access, recent, now)
     about_workflows = WorkflowsApi(workflows or WatchedWorkflows.of((), base), access)
+    about_runs = RunsApi(store, base, deadlines or {}, access)
 
     def ready() -> Readiness:
         """Whether the events are followed, so that answers are current."""
@@ -104,7 +113,7 @@ def create_app(
 
     return application(
         Service(
-            Api(TITLE, SUMMARY, [*operations(api), *about_workflows.operations()]),
+            Api(TITLE, SUMMARY, [*operations(api), *about_workflows.operations(), *about_runs.operations()]),
             ready,
             shown,
             [recent.follow, tokens.follow, *([] if copy is None else [_Copying(copy).follow])],
@@ -125,6 +134,7 @@ def run(
     tls: tuple[str, str] | None = None,
     copy: StateCopy | None = None,
     workflows: WatchedWorkflows | None = None,
+    deadlines: Mapping[str, time] | None = None,
 ) -> None:
     """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
 
@@ -134,7 +144,9 @@ def run(
     """
     tokens = KnownTokens(store)
     tokens.refresh()
-    app = create_app(store, base, states, flows, now=now, tokens=tokens, copy=copy, workflows=workflows)
+    app = create_app(
+        store, base, states, flows, now=now, tokens=tokens, copy=copy, workflows=workflows, deadlines=deadlines
+    )
     with Server(app, listening, ConnectionLimits(), tls=tls) as server:
         ready()
         server.run()

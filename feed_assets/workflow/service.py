@@ -42,6 +42,7 @@ from feed_assets.workflow.figures import Figures
 from feed_assets.workflow.master import HungUpError, Master
 from feed_assets.workflow.replies import view
 from feed_assets.workflow.roles import CONTROL, READ, WORK, require
+from feed_assets.workflow.task_times import Committed, TaskTimes
 from feed_assets.workflow.tasks import CONFIGURATION, OWN_GROUPS, Status, Task, name_problem
 from feed_assets.workflow.workers_seen import WorkersSeen
 
@@ -96,13 +97,22 @@ class Listed(msgspec.Struct, frozen=True):
     after: int | None
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """The last commits of each type that this master has seen, oldest first; those before it began are left out."""
+
+    token: str
+    epoch: int
+    position: int
+    commits: list[Committed]
+
+
 class WorkflowApi:
     """The operations of the service of one workflow."""
 
     def __init__(self, name: str, master: Master, access: Access, figures: Figures | None = None) -> None:
         self.name, self.master, self.access = name, master, access
         self.figures = figures or Figures()
-        self._seen = WorkersSeen(master.state)
+        self._seen, self._times = WorkersSeen(master.state), TaskTimes(master.state)
         self._held = HeldBytes(MOST_HELD)
         self._batch = msgspec.json.Decoder(list[AnyCall])
 
@@ -188,8 +198,16 @@ class WorkflowApi:
                 raise HTTPException(404, "There is no such unit: it is done, or never was.")
             return json_answer(200, {**self._here(), "task": self._seen.described(view(found))})
 
+        async def ended(request: Request) -> Response:
+            """How long the last tasks of each type had waited and took: commits after the position `after`."""
+            self._allow(request, READ)
+            after = _number(request, "after", 0)
+            found = await self.master.read(lambda _: Ended(**self._here(), commits=self._times.after(after)))
+            return json_answer(200, found)
+
         return [
             _getting("/v1/stats", stats, Stats),
+            _getting("/v1/ended", ended, Ended, "after"),
             _getting("/v1/tasks", listed, Listed, "group", "status", "after", "limit"),
             _getting("/v1/unit", unit, dict[str, Any], "unit"),
         ]
@@ -259,6 +277,7 @@ class WorkflowApi:
     def _note(self, call: AnyCall, reply: Reply) -> None:
         self.figures.count(call, reply)
         self._seen.note(call, reply)
+        self._times.note(call, reply)
 
     def _allow(self, request: Request, verb: str) -> None:
         require(self.access.caller(request), verb, self.name)

@@ -54,12 +54,21 @@ def test_programs_get_the_figures_in_seconds(there, run) -> None:
 
     (found,) = json.loads(run("health", "--json").stdout)
 
+    figures = "95 of 100 runs start within 0 s and take up to 54 min, together 90 % of the 1 h between runs."
+    days = [str((TODAY - timedelta(days=ago)).date()) for ago in (4, 3, 2, 1)]
     assert found == {
         "series": "asset clean_ads",
         "executions": 96,
         "warnings": {},  # an asset has no interval of its own
-        "overlap": {"interval": 3600.0, "delay": 0.0, "duration": 3240.0, "share": 0.9},
-    }
+        "sentences": [f"asset clean_ads: {figures}"],
+        "waiting": [],
+        "overlap": {
+            "interval": 3600.0, "delay": 0.0, "duration": 3240.0, "share": 0.9, "limit": 0.8,
+            "days": dict.fromkeys(days, 0.9),
+        },
+        "deadline": None,
+        "tasks": None,
+    }  # fmt: skip
 
 
 def test_ticks_that_wait_for_a_run_are_shown(there, run) -> None:
@@ -123,4 +132,8 @@ def test_a_deadline_is_in_health_and_explain(there, run, monkeypatch) -> None:
     assert story["deadline"] == sentence
     (found,) = json.loads(run("health", "--json", code=1).stdout)
     assert found["deadline"]["time"] == "06:00"
-    assert found["deadline"]["weekly_growth"] == pytest.approx(0.084, abs=0.006)
+    deadline = found["deadline"]
+    assert deadline["weekly_growth"] == pytest.approx(0.084, abs=0.006)
+    assert (deadline["limit"], len(deadline["taken"]), len(deadline["expected"])) == (7200.0, 27, 90)
+    expected, low, high = deadline["expected"][deadline["missed_on"]]
+    assert low < 7200 < expected < high

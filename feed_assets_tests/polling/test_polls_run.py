@@ -10,6 +10,7 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 from click.testing import CliRunner
+from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.schemas import KINDS
@@ -32,6 +33,13 @@ def environment(tmp_path, monkeypatch):
         monkeypatch.setenv(f"FEED_ASSETS_{name}", str(value))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     (tmp_path / "base").mkdir()
+
+
+@pytest.fixture
+def instance():
+    """A Dagster on disk, which contexts of schedules want."""
+    with dg.instance_for_test() as instance:
+        yield instance
 
 
 def rows(spark, board, source):
@@ -120,6 +128,29 @@ def test_dagster_loads_the_schedules_of_several_polled_sources(tmp_path, outbox)
     defs = build_definitions(settings_below(tmp_path / "base", tmp_path / "sources"))
     dg.Definitions.validate_loadable(defs)
     assert {"poll_ads_shop_ads", "poll_ads_mall_ads"} <= {each.name for each in defs.schedules}
+
+
+def test_a_tick_while_a_poll_goes_on_is_skipped_and_the_next_one_runs(tmp_path, outbox, instance):
+    describe(tmp_path / "sources" / "shop_ads.yaml", outbox)
+    defs = build_definitions(settings_below(tmp_path / "base", tmp_path / "sources"))
+    schedule = defs.resolve_schedule_def("poll_ads_shop_ads")
+
+    def tick(minute):
+        at = datetime(2019, 12, 1, 12, minute, tzinfo=UTC)
+        return schedule.evaluate_tick(dg.build_schedule_context(instance, at))
+
+    (request,) = tick(0).run_requests
+    run = create_run_for_test(
+        instance, job_name=schedule.job_name, status=dg.DagsterRunStatus.STARTED, tags=request.tags
+    )
+    skipped = tick(15)
+    instance.report_run_failed(run)
+
+    assert skipped.run_requests == []
+    assert skipped.skip_message == (
+        f"Run {run.run_id} goes on. Nothing is lost: the next poll fetches all files that are there."
+    )
+    assert len(tick(30).run_requests) == 1
 
 
 def test_a_cron_that_is_none_is_a_message_with_its_line(tmp_path, outbox):

@@ -122,6 +122,25 @@ def test_a_single_forecast_is_no_warning():
     assert warned > due[0]
 
 
+@pytest.mark.parametrize("ahead", [1, 14, 60])
+@pytest.mark.parametrize("outliers", [0, 1])
+def test_about_90_of_100_days_fall_into_the_band_which_widens_with_the_days_ahead(ahead: int, outliers: int):
+    today = FIRST + timedelta(days=DAYS - 1)
+    hits, widths = 0, []
+    for seed in range(100):
+        past = History(seed, outliers=outliers, slow_days=outliers)
+        future = list(History(seed + 1000, outliers=0, slow_days=0).executions(DAYS + ahead))
+        found = forecast("prices", past.executions(DAYS), DEADLINE, today)
+        assert found is not None
+        low, high = found.band[today + timedelta(days=ahead)]
+        next_low, next_high = found.band[today + timedelta(days=ahead + 7)]
+        hits += low <= future[-1].duration <= high
+        widths.append(next_high / next_low > high / low)
+
+    assert 80 <= hits <= 99
+    assert all(widths)
+
+
 def test_repetitions_of_earlier_days_do_not_count():
     history = History(4)
     executions = list(history.executions(40))

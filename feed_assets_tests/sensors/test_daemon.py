@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from feed_assets.run_history.tables import executions_of
 from feed_assets_tests.harness import ADS, DAY, EFFECTIVENESS, ads, click
 from feed_assets_tests.sensors.daemon import Daemon
 
@@ -40,6 +41,21 @@ def test_a_day_that_lands_is_processed_by_one_run_and_then_there_is_peace(shop, 
 
     assert [daemon.tick(), daemon.tick()] == [[], []]
     assert "FAILURE" not in daemon.statuses()
+
+
+def test_the_history_has_the_volume_that_the_run_of_an_asset_has_read(shop, daemon):
+    shop.land(ads(20))
+    shop.land_clicks([click("k1")])
+    daemon.tick()
+    daemon.tick()
+
+    known = executions_of(shop.store, shop.board.uri(""))
+    (cleaned,), (related,) = known["asset clean_ads"], known["asset ad_effectiveness"]
+    raw = sum(path.stat().st_size for path in (shop.base / "raw/ads").rglob("*.parquet"))
+    assert (cleaned.partition, cleaned.succeeded, cleaned.rows, cleaned.bytes) == (DAY, True, 20, raw)
+    assert cleaned.wanted <= cleaned.started < cleaned.ended < related.ended
+    # It reads feeds, no raw data: its volume is what it has published.
+    assert related.bytes == sum(path.stat().st_size for path in shop.update_directory(EFFECTIVENESS).glob("*.parquet"))
 
 
 def test_ticks_without_news_leave_no_files_in_the_dagster_home(shop, daemon, tmp_path):

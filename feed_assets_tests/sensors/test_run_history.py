@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, time, timedelta
 
 import dagster as dg
@@ -13,14 +14,17 @@ from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.feed_events.triggers import REVISIONS_TAG, attempt_tag
 from feed_assets.resources.notifier import Alert, AlertNotSentError, MailResource, Notifier
 from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.run_history.health import health
 from feed_assets.run_history.tables import executions_of
 from feed_assets.sensors import ended_runs
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ended_runs import deadlines
 from feed_assets.sensors.run_history import run_history
 from feed_assets.state.store import Store
+from feed_assets.workflow.tasks import NewTask
 from feed_assets_tests.notices.post_office import post_office
 from feed_assets_tests.sensors.told_runs import tell
+from feed_assets_tests.web.workflow_service import NAME, Someone, mastering
 
 SCHEMA = StructType([StructField("x", StringType())])
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -69,16 +73,19 @@ class Driven:
     def url(self):
         return self.store.url
 
-    def tick(self, notifier=None, mail=None):
+    def tick(self, notifier=None, mail=None, workflows=()):
         channels = {"mail": mail} if mail else {"notifier": notifier or Kept()}
         resources = {**self.resources, **channels}
-        sensor = run_history(channels=frozenset(channels), interval_seconds=30)
+        sensor = run_history(channels=frozenset(channels), interval_seconds=30, workflows=workflows)
         definitions = dg.Definitions([prices, rates], jobs=[job], schedules=[hourly], sensors=[sensor])
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, definitions=definitions, resources=resources
         ) as context:
             data = definitions.resolve_sensor_def("run_history").evaluate_tick(context)
         self.cursor, self.said = data.cursor, data.skip_message
+
+    def an_hour_later(self):
+        self.cursor = json.dumps({**json.loads(self.cursor), "looked": ""})
 
     @property
     def known(self):
@@ -163,10 +170,9 @@ def test_runs_that_fill_their_interval_are_told_once_also_after_a_failure(driven
 
     driven.tick(Kept(fails=True))
     assert "notifier was not told: nobody answers" in driven.said
-    driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})  # an hour later
-    driven.tick()
-    driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})
-    driven.tick()
+    for _ in range(2):
+        driven.an_hour_later()
+        driven.tick()
 
     (alert,) = SENT
     assert (alert.kind, alert.assets, alert.command) == ("overlap", ("schedule hourly",), "feed-assets health")
@@ -201,10 +207,10 @@ def test_a_mail_has_the_sentence_and_the_plot_and_comes_once(driven):
         )
         office.answer = "450 later"
         driven.tick(mail=mail)
-        assert "mail was not told" in driven.said
+        assert "mail:ops@example.com was not told" in driven.said
         office.answer = ""
         for _ in range(2):
-            driven.cursor = json.dumps({**json.loads(driven.cursor), "looked": ""})  # an hour later
+            driven.an_hour_later()
             driven.tick(mail=mail)
 
     ((to, made),) = office.mails
@@ -216,6 +222,54 @@ def test_a_mail_has_the_sentence_and_the_plot_and_comes_once(driven):
     assert text.get_content().startswith("asset prices will miss its deadline 06:00 UTC from ")
     assert "<img" in html.get_content()
     assert any(each.get_content_type() == "image/png" for each in made.walk())
+
+
+def test_of_several_recipients_the_one_whom_the_server_puts_off_gets_the_mail_an_hour_later(driven):
+    a_month(driven)
+    with post_office() as office:
+        mail = MailResource(
+            url=f"smtp://127.0.0.1:{office.port}",
+            sender="feeds@example.com",
+            recipients=["Ops <ops@example.com>", "slow@example.com", "gone@example.com"],
+        )
+        office.greylisted, office.strangers = frozenset({"slow@example.com"}), frozenset({"gone@example.com"})
+        driven.tick(mail=mail)
+        assert [to for to, _ in office.mails] == [["ops@example.com"]]
+        assert "mail:slow@example.com was not told: the server puts it off: 450." in driven.said
+        assert "gone@example.com gets no mail, the server refuses it: 550." in driven.said
+
+        office.greylisted = frozenset()
+        for _ in range(2):
+            driven.an_hour_later()
+            driven.tick(mail=mail)
+
+    assert [to for to, _ in office.mails] == [["ops@example.com"], ["slow@example.com"]]
+    assert office.asked.count("gone@example.com") == 1
+
+
+def test_tasks_of_workflows_are_executions_of_their_types_also_after_a_master_was_away(driven, tmp_path):
+    base = str(tmp_path)
+    driven.tick(workflows=[NAME])
+    assert "How long tasks of revenue take is unknown" in driven.said
+
+    with mastering(base, driven.url):
+        worker = Someone(base)
+        worker.apply()
+        for _ in range(2):
+            worker.insert(*(NewTask("split") for _ in range(4)))
+            for _ in range(4):
+                worker.commit(worker.lease("split"))
+            driven.tick(workflows=[NAME])
+        driven.tick(workflows=[NAME])
+        assert driven.said == "Kept 0 executions."
+
+    assert {series: len(found) for series, found in driven.known.items()} == {"task revenue/split": 8}
+    driven.tick(workflows=[NAME])
+    assert "is unknown" in driven.said
+    (found,) = health(driven.store, driven.base, {}, TODAY.date())
+    assert re.fullmatch(
+        r"task revenue/split: 95 of 100 tasks start within \d+ s and take up to \d+ s\.", found.sentences[0]
+    )
 
 
 def test_deadlines_are_those_that_assets_declare():

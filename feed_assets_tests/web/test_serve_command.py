@@ -9,11 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
 
+from feed_assets.cli.installation import load_installation
 from feed_assets.cli.main import main
+from feed_assets.run_history.executions import Execution
+from feed_assets.run_history.tables import record
+from feed_assets.state.store import Store
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS, until
@@ -120,6 +125,22 @@ def test_the_commands_say_what_the_service_says(shop_base, shop_url, monkeypatch
         printed("explain", "ad_effectiveness", WAITING)["sentence"]
         == (client.get("explain", flow="ad_effectiveness", partition=WAITING).body["sentence"])
     )
+
+
+def test_how_long_runs_take_is_the_same_by_command_and_by_http(shop_base, shop_url, monkeypatch):
+    for name, value in environment(shop_base).items():
+        monkeypatch.setenv(name, value)
+    base = load_installation()
+    hours = [datetime.now(UTC) - timedelta(hours=ago) for ago in range(40)]
+    found = [
+        Execution("schedule a", f"run-{at}", None, at, at, at + timedelta(minutes=12), succeeded=True) for at in hours
+    ]
+    record(Store(base.settings.state), base.blackboard.uri(""), found, now=datetime.now(UTC))
+
+    shown = json.loads(CliRunner().invoke(main, ["health", "--json"], catch_exceptions=False).stdout)
+
+    assert [each["series"] for each in shown] == ["schedule a"]
+    assert Client(shop_url).ask("/v1/runs").body == shown
 
 
 @pytest.mark.parametrize(

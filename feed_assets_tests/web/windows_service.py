@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -89,9 +89,12 @@ def dependencies(database: str) -> Dependencies:
     return Dependencies(Store(database), BASE, datasets())
 
 
-def _serve(database: str, listening: socket.socket, now: datetime, many: bool) -> None:
+def _serve(
+    database: str, listening: socket.socket, now: datetime, many: bool, deadlines: Mapping[str, time] | None
+) -> None:
     store = Store(database)
-    run(store, BASE, Dependencies(store, BASE, datasets(many=many)), NoFlows(), listening, now=lambda: now)
+    states = Dependencies(store, BASE, datasets(many=many))
+    run(store, BASE, states, NoFlows(), listening, now=lambda: now, deadlines=deadlines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +143,14 @@ def _answered(status: int, body: bytes, headers: Mapping[str, str]) -> Answered:
 
 
 @contextmanager
-def serving(database: str, *, now: datetime = NOW, many: bool = False) -> Iterator[Client]:
-    """A client of a service that is ready."""
+def serving(
+    database: str, *, now: datetime = NOW, many: bool = False, deadlines: Mapping[str, time] | None = None
+) -> Iterator[Client]:
+    """A client of a service that is ready. `deadlines` are those of series of runs."""
     listening = socket.create_server(("127.0.0.1", 0))
     start_server()
-    process = multiprocessing.get_context("forkserver").Process(target=_serve, args=(database, listening, now, many))
+    given = (database, listening, now, many, deadlines)
+    process = multiprocessing.get_context("forkserver").Process(target=_serve, args=given)
     process.start()
     client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}")
     listening.close()

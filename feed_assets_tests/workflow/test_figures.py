@@ -16,13 +16,14 @@ from feed_assets.serving.access import Access
 from feed_assets.serving.tokens import KnownTokens
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
-from feed_assets.workflow.calls import Hello, Refused
+from feed_assets.workflow.calls import Answer, Hello, Lease, Refused, Reply, TaskView
 from feed_assets.workflow.figures import MOST_GROUPS, Figures, MeasuredJournal
 from feed_assets.workflow.master import Master
 from feed_assets.workflow.places import create_workflow
 from feed_assets.workflow.reigns import take_over
 from feed_assets.workflow.service import GroupView, WorkflowApi
 from feed_assets.workflow.state import State
+from feed_assets.workflow.task_times import TaskTimes
 from feed_assets_tests.web.windows_service import NOW, Client
 from feed_assets_tests.web.workflow_service import NAME, Someone, fill, mastering
 
@@ -106,3 +107,13 @@ def test_more_groups_than_a_scrape_can_take_are_summed_up_and_groups_that_are_go
     assert [key for key in found if key[0] in {"tasks", "oldest_seconds"}] == [
         ("tasks", "big", each) for each in ("waiting", "leased", "dead")
     ]
+
+
+def test_leases_that_end_unseen_such_as_those_of_dead_workers_are_forgotten():
+    times, lease = TaskTimes(State()), Lease(token="t", session="s", seq=1, types=("split",))
+    view = TaskView(0, 0, 0, "split", "split", msgspec.Raw(b"{}"), "leased", 0.0)
+    for number in range(3_000):
+        task = msgspec.structs.replace(view, id=number, unit=number)
+        times.note(lease, Reply("t", 1, number, Answer(ids=(number,)), tasks=(task,)))
+
+    assert len(times._begun) <= 1_001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from feed_assets.serving.tables import remove_token
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
-from feed_assets.workflow.calls import Command, Hello, Lease
+from feed_assets.workflow.calls import Command, Fail, Hello, Lease, Renew
 from feed_assets.workflow.places import open_board, open_workflow
 from feed_assets.workflow.stories import story_of
 from feed_assets.workflow.tasks import NewBundle, NewTask
@@ -119,3 +120,25 @@ def test_a_master_takes_tokens_that_are_added_while_it_reigns_and_no_revoked_one
         remove_token(transaction, ada.split("_")[1], now=NOW)
     until(lambda: status(ada) == 401)
     assert status(bob) == 200
+
+
+def test_how_long_committed_tasks_waited_and_took_is_told_once_for_each_commit_and_bundle(served: Served) -> None:
+    person, worker = Someone(served.base), Someone(served.base)
+    person.apply()
+    day, lost = person.insert(NewTask("split"), NewTask("split"))
+    leased = worker.lease("split")
+    renewed = worker.client.call(Renew, ids=leased, seconds=600.0).answer.ids
+    worker.commit(renewed, *(NewTask("total", bundle=NewBundle("day", 2)) for _ in range(2)))
+    worker.client.call(Fail, ids=worker.lease("split"), reason="no disk", after=0.0)
+    worker.commit(worker.lease("total", 2))
+
+    says = worker.client.read("ended")
+
+    split, total = says["commits"]
+    assert (split["type"], split["unit"], total["type"]) == ("split", day, "total")
+    for each in (split, total):
+        assert each["wanted"] <= each["started"] <= each["ended"] <= time.time()
+    assert total["wanted"] >= split["started"]
+    assert worker.client.read("ended", after=split["position"])["commits"] == [total]
+    assert worker.client.read("ended", after=says["position"])["commits"] == []
+    assert lost not in {split["unit"], total["unit"]}

@@ -1,0 +1,133 @@
+"""The page of runs in a real browser: warnings first, plots, a phone, an empty history, and tokens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from feed_assets.run_history.executions import Execution
+from feed_assets.run_history.remembered import Remembered
+from feed_assets.run_history.tables import record, remember
+from feed_assets.serving.tokens import add_token
+from feed_assets.state.address import sqlite_url
+from feed_assets.state.store import Store
+from feed_assets_tests.dependencies.datasets import BASE
+from feed_assets_tests.web.windows_service import NOW, Client, serving
+
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+PRICES, TIGHT, QUIET = "asset prices", "schedule tight", "schedule quiet"
+
+
+def fill(store: Store) -> None:
+    """A schedule that fills its hour, one that does not, and a daily asset that grows; a tick waits."""
+    found = []
+    for ago in range(24 * 6, 0, -1):
+        wanted = TODAY - timedelta(hours=ago)
+        for series, minutes in ((TIGHT, 46 + 2 * (ago % 5)), (QUIET, 12)):
+            ended = wanted + timedelta(minutes=minutes)
+            found.append(Execution(series, f"{series} {ago}", None, wanted, wanted, ended, succeeded=True))
+    for day in range(30):
+        wanted = TODAY - timedelta(days=30 - day) + timedelta(hours=4)
+        minutes = 70 * (1 + 0.12 * day / 7) * (1.05 if day % 3 else 0.95)
+        ended = wanted + timedelta(minutes=minutes)
+        found.append(Execution(PRICES, f"run-{day}", str(wanted.date()), wanted, wanted, ended, succeeded=True))
+    record(store, BASE, found, now=datetime.now(UTC))
+    remember(store, BASE, Remembered("quiet", "2026-03-03", TODAY))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A client of the service over such a history."""
+    database = sqlite_url(tmp_path_factory.mktemp("runs") / "state.db")
+    fill(Store(database))
+    with serving(database, deadlines={PRICES: time(6)}) as client:
+        yield client
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens the page on a screen. It raises no error, and sends all requests to its own service."""
+    contexts, problems = [], []
+
+    def open_(url, *, ready=".series", width=1280, **options):
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        context.set_default_timeout(120_000)
+        page = context.new_page()
+        requested = []
+        page.on("request", lambda request: requested.append(request.url))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: problems.append(said.text) if "Content Security" in said.text else None)
+        page.goto(f"{url}/runs")
+        page.wait_for_selector(ready)
+        assert all(each.startswith(url) for each in requested), requested
+        return page
+
+    yield open_
+    for each in contexts:
+        each.close()
+    assert problems == []
+
+
+def test_series_with_warnings_come_first_with_their_sentences_and_plots(opened, service: Client):
+    page = opened(service.url)
+    page.wait_for_selector(".plot .taken")
+
+    assert page.locator("h2").all_inner_texts()[1:] == [f"{PRICES}\nwarning", f"{TIGHT}\nwarning", QUIET]
+    answer = {each["series"]: each for each in service.ask("/v1/runs").body}
+    for number, series in enumerate((PRICES, TIGHT, QUIET)):
+        section = page.locator(".series").nth(number)
+        assert section.locator("p").all_inner_texts() == answer[series]["sentences"]
+    assert "remembered until its run has ended: 2026-03-03" in page.inner_text(".series:nth-child(3)")
+
+    prices, tight, quiet = (page.locator(".series").nth(number) for number in range(3))
+    assert prices.locator(".taken").count() == 27
+    missed = answer[PRICES]["deadline"]["missed_on"]
+    assert f"is missed from {missed} on" in prices.locator("svg").first.get_attribute("aria-label")
+    assert (prices.locator(".missed").count(), prices.locator(".band").count()) == (1, 1)
+    assert prices.locator("text.limit").all_text_contents() == ["deadline 06:00 UTC", "warning: 80 %"]
+    assert (tight.locator(".bar.over").count(), tight.locator(".bar").count()) == (6, 6)
+    assert (quiet.locator(".bar.over").count(), quiet.locator(".limit").count()) == (0, 2)
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(opened, service: Client):
+    page = opened(service.url, width=320, color_scheme="dark")
+    page.wait_for_selector(".plot .taken")
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    assert page.evaluate("Math.max(...[...document.querySelectorAll('.plot')].map(each => each.clientWidth))") <= 320
+
+
+def test_the_pages_lead_to_each_other(opened, service: Client):
+    page = opened(service.url)
+    for name, title in (("Workflows", "Workflows"), ("Runs", "Runs"), ("Data dependencies", "Data dependencies")):
+        page.get_by_role("link", name=name, exact=True).click()
+        page.wait_for_selector(f"h1:has-text('{title}')")
+    assert page.get_by_role("link", name="Runs", exact=True).count() == 1
+
+
+def test_without_history_it_says_what_to_do_and_with_tokens_it_takes_the_grant(opened, tmp_path):
+    database = sqlite_url(tmp_path / "state.db")
+    with serving(database) as client:
+        assert "feed-assets dev" in opened(client.url, ready="#nothing").inner_text("#nothing")
+
+    reads, other = (
+        add_token(Store(database), name, [grant], now=NOW, expires=None)
+        for name, grant in (("eva", "read:*"), ("tom", "read:raw/*"))
+    )
+    with serving(database) as client:
+        assert client.ask("/v1/runs").status == 401
+        refused = Client(client.url, other).ask("/v1/runs")
+        assert (refused.status, "ask for one with the grant read:runs" in refused.body["detail"]) == (403, True)
+
+        page = opened(client.url, ready="#sign-in:not([hidden])")
+        page.fill("#token", other)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#live:has-text('the grant read:runs')")
+        page.evaluate("sessionStorage.clear()")
+        page.reload()
+        page.wait_for_selector("#sign-in:not([hidden])")
+        page.fill("#token", reads)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#nothing")
+        assert reads not in page.url
