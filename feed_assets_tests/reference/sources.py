@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from feed_assets.sources.complete_spec import Complete
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.poll_spec import Poll
+from feed_assets.sources.push_spec import OwnSignature, Push
 from feed_assets.sources.spec import Source
 from feed_assets.sources.thresholds import GrowthCosts
 from feed_assets_tests.reference.docstrings import of_fields, paragraphs
@@ -24,6 +25,8 @@ is an error that names the file and the line.
 """
 OTHERS = {
     Poll: "The field `poll`",
+    Push: "The field `push`",
+    OwnSignature: "The field `push.signature`",
     GrowthCosts: "The field `growth_threshold`",
     Complete: "The field `complete`",
 }
