@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.blackboard.location import local_directory
 from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.journal_place import BLACKBOARD, VARIABLES, default_journal
 from feed_assets.cli.listening import check_certificate, listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
+from feed_assets.cli.request_command import request
 from feed_assets.cli.source_names import source_named
 from feed_assets.cli.tokens import check_new_token, expiry, minute, revoke_token
 from feed_assets.receiving.limits import Limits
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
     from feed_assets.serving.tables import Token
     from feed_assets.sources.spec import Source
 
-BLACKBOARD = "blackboard"
-JOURNAL = ".receiving"
-"""Below a local base. No name of a feed begins with a dot."""
-
-VARIABLES = "FEED_ASSETS_RECEIVE"
 _Command = Callable[..., None]
 
 
@@ -172,7 +168,7 @@ def _directory(journal: str | None, base: str) -> Path | None:
         advice = f"name a directory, or `{BLACKBOARD}` to keep events in the base"
         raise click.BadParameter(f"{journal} is no directory: {advice}.", param_hint="--journal")
     # Whoever names a directory may name a link to it; in a base, others may have put a link there.
-    directory = Path(journal).resolve() if journal else (local_directory(base) or Path.cwd()).absolute() / JOURNAL
+    directory = Path(journal).resolve() if journal else default_journal(base)
     require_writable(directory, "--journal")
     return directory
 
@@ -203,6 +199,9 @@ def _spark(settings: Settings) -> Any:
     spark = settings.spark.spark_session
     end_with_java(spark)
     return spark
+
+
+receive.add_command(request)
 
 
 @receive.group("tokens")

@@ -21,13 +21,16 @@ import msgspec
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, NotFoundError
-from feed_assets.receiving.entries import Header
+from feed_assets.journal.segments import MEDIUM_ERRORS, Segments
+from feed_assets.receiving.entries import Header, entries
 from feed_assets.sources.layout import RAW
 
 REQUESTS: Final = f"{RAW}.requests/"
 ENDING: Final = ".jsonl"
 """The ending of a segment's file."""
 _FILES, _IDS = f"{REQUESTS}files/", f"{REQUESTS}ids/"
+SEGMENT_FILE: Final = r"\d{8}T\d{12}-[0-9a-f]{16}\.jsonl"
+"""The names of segments' files, as an expression for Python and DuckDB."""
 _ID: Final = re.compile(r"(.*)-(\d{1,18})")
 _DIGITS: Final = 18
 
@@ -94,6 +97,8 @@ def write_receipts(blackboard: Blackboard, receipts: Receipts) -> None:
 
 def requests_of(blackboard: Blackboard, source: str, file: str) -> Receipts | None:
     """The requests in a file of this name; None if it is no file of pushed events, or one of an earlier version."""
+    if not re.fullmatch(SEGMENT_FILE, file, re.ASCII):
+        return None
     try:
         return _decode(gzip.decompress(blackboard.read(_file_key(source, file)).data))
     except NotFoundError:
@@ -115,6 +120,16 @@ def find_request(blackboard: Blackboard, request_id: str) -> Followed | None:
         for each in found.requests if found else ():
             if found and each.request_id == request_id:
                 return Followed(found.source, found.file, found.landing, each)
+    return None
+
+
+def find_waiting(journal: Segments, request_id: str) -> Header | None:
+    """The request of this id in the segments of a journal, None if there is none. Reads all of the journal."""
+    for segment in journal.segments():
+        with suppress(*MEDIUM_ERRORS):  # a segment to which its receiver writes now, or that it has just removed
+            for entry in entries(journal, segment):
+                if entry.header.request_id == request_id:
+                    return entry.header
     return None
 
 

@@ -1,6 +1,7 @@
-"""Why records are rejected at the door, as text that people count, and as a line of a landed file.
+"""Why records are rejected at the door, as text that people count; and lines of a landed file that nobody sent so.
 
-Here: the kind of a reason, and a rejected record's line and back. Not here: finding the reason (`door`).
+Here: the kind of a reason, a rejected record's line and back, and marks of lines. Not here: finding the reason
+(`door`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 import msgspec
 
 _DETAIL: Final = re.compile(r"(?s)(is not a JSON object): .*|has [\d,]+ bytes, (more than [\d,]+)")
+_MARK: Final = re.compile(r'\{"_(?:segment|resubmitted) [^"]*":true,? *')
 _array = msgspec.json.Decoder(list[str]).decode
 _LENGTHS: Final = (2, 3)
 
@@ -40,3 +42,14 @@ def read_line(line: str) -> tuple[str, str] | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return (found[0], found[1]) if len(found) in _LENGTHS else None
+
+
+def marked(mark: str, line: bytes) -> bytes:
+    """The line of an object with a mark first: a key that no partner can have sent, so that no other line is equal."""
+    rest = line[1:].lstrip()
+    return b"{" + msgspec.json.encode(f"_{mark}") + (b":true" if rest.startswith(b"}") else b":true,") + rest
+
+
+def unmarked(line: str) -> str:
+    """The line as it was sent."""
+    return _MARK.sub("{", line, count=1) if line.startswith('{"_') else line
