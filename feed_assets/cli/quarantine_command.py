@@ -125,7 +125,12 @@ def resubmit(ctx: click.Context, file: Path, *, as_json: bool) -> None:
     The same file again lands nothing. Sources are those of pushed events (`type: jsonl`). Exit code 1 if a record is
     still refused; the others land.
     """
-    corrections = _read(file)
+    from feed_assets.receiving.resubmission import CorrectionError, read_corrections  # noqa: PLC0415 - loads the door
+
+    try:
+        corrections = read_corrections(file.read_bytes())
+    except CorrectionError as error:
+        raise click.BadParameter(f"{file}:{error}", param_hint="FILE") from None
     installation = load_installation()
     sources = {name: _taking_events(installation, name) for name in corrections}
     ready_to_compute(installation.settings)
@@ -135,15 +140,20 @@ def resubmit(ctx: click.Context, file: Path, *, as_json: bool) -> None:
     for name, source in sources.items():
         done[source.key] = _resubmitted(installation, source, corrections[name], there.get(source.key, set()))
     refused = [refusal for key, each in done.items() for refusal in _refusals(installation, key, each)]
-    landed = sum(len(each.landed) for each in done.values())
+    landings = [landing for each in done.values() for landing in each.landings]
+    landed = sum(each.landed for each in landings)
+    bad = sum(sum(each.quarantined.values()) for each in landings)
     before = sum(len(each.before) for each in done.values())
     if as_json:
-        print_json({"landed": landed, "resubmitted_before": before, "refused": refused})
+        print_json({"landed": landed, "in_quarantine_again": bad, "resubmitted_before": before, "refused": refused})
     else:
         rows = [(each["source"], each["file"], each["line"], each["reason"]) for each in refused]
         print_table(["source", "file", "line", "still refused because"], rows, empty="")
-    again = f" {counted(before, 'record')} landed before; nothing was added for them." if before else ""
-    say(f"Landed {counted(landed, 'corrected record')}.{again}")
+    say(f"Landed {counted(landed, 'corrected record')}.")
+    if bad:
+        say(f"{counted(bad, 'corrected record')} went to quarantine again; `feed-assets quarantine export` has them.")
+    if before:
+        say(f"{counted(before, 'record')} had been resubmitted before; nothing was added for them.")
     if refused or faults:
         for fault in faults:
             complain(f"Error: {fault}")
@@ -154,15 +164,14 @@ def _quarantines(installation: Installation, faults: list[FeedError]) -> Quarant
     from feed_assets.operations.quarantined import Quarantines  # noqa: PLC0415 - loads DuckDB
 
     keys = {node.location: node.raw_sources for node in installation.feeds.feeds.values()}
-    now = installation.settings.clock.now()
-    return Quarantines(installation.blackboard, now=now, unreadable=faults.append, keys=keys)
+    now, sources = installation.settings.clock.now(), installation.sources
+    return Quarantines(installation.blackboard, now=now, unreadable=faults.append, keys=keys, sources=sources)
 
 
 def _records(
     installation: Installation, quarantines: Quarantines, day: date | None, feed: str | None, request_id: str | None
 ) -> Iterator[BadRecord]:
     """The records one by one; with an id, those of this request."""
-    from feed_assets.operations.quarantined import Lines  # noqa: PLC0415 - loads DuckDB
     from feed_assets.receiving.receipts import find_request  # noqa: PLC0415 - loads msgspec
 
     partition = str(day) if day else None
@@ -175,11 +184,7 @@ def _records(
             f"No record of a request {request_id!r} has landed below {installation.settings.base}. "
             f"`feed-assets receive request {request_id}` looks into the receiver's journal, too."
         )
-    first = found.receipt.first_line
-    lines = Lines(found.file, first, first + found.receipt.records - 1)
-    for each in quarantines.records(partition=partition, where=feed, lines=lines):
-        if each.request_id == request_id:
-            yield each
+    yield from quarantines.of_request(found, partition=partition, where=feed)
 
 
 def _end(ctx: click.Context, faults: Sequence[FeedError]) -> None:
@@ -244,39 +249,6 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _read(file: Path) -> dict[str, list[Correction]]:
-    """The corrections of a file by the key of their source. Raises BadParameter with the line that is wrong."""
-    import msgspec  # noqa: PLC0415 - as above
-
-    from feed_assets.receiving.resubmission import Correction, Place  # noqa: PLC0415 - loads the door
-
-    class Exported(msgspec.Struct):
-        source: str
-        file: str
-        line: int
-        record: msgspec.Raw
-
-    decode = msgspec.json.Decoder(Exported).decode
-    found: dict[str, list[Correction]] = {}
-    for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            each = decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise click.BadParameter(
-                f"{file}:{number} is no line of `feed-assets quarantine export`: {error}. Leave all fields but "
-                "`record` as they are.",
-                param_hint="FILE",
-            ) from None
-        record = bytes(each.record)
-        if record.startswith(b'"'):  # the partner sent no object, and it was printed as text
-            record = msgspec.json.decode(record, type=str).encode()
-        place = Place(each.file, each.line)
-        found.setdefault(each.source, []).append(Correction(place, record.strip().replace(b"\n", b" ")))
-    return found
-
-
 def _taking_events(installation: Installation, name: str) -> Source:
     """The source of corrected records. Raises BadParameter."""
     from feed_assets.cli.source_names import source_named  # noqa: PLC0415 - small, and rarely needed
@@ -325,14 +297,12 @@ def _resubmitted(
 
 def _refusals(installation: Installation, source: str, done: Resubmitted) -> list[Mapping[str, object]]:
     """The records that are still refused: by the door, or by landing, which put them into quarantine again."""
-    from feed_assets.operations.quarantined import Lines  # noqa: PLC0415 - loads DuckDB
-
     found: list[Mapping[str, object]] = [
         {"source": source, "file": each.place.file, "line": each.place.line, "reason": reason}
         for each, reason in done.refused
     ]
     quarantines = _quarantines(installation, [])
     for landing in done.landings:
-        still = quarantines.records(where=f"landing/{source}", lines=Lines(landing.file, 1, landing.read))
+        still = quarantines.records(where=f"landing/{source}", of=[landing.file])
         found += [{"source": source, "file": each.file, "line": each.line, "reason": each.reason} for each in still]
     return found

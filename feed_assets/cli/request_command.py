@@ -46,7 +46,7 @@ def request(request_id: str, *, as_json: bool) -> None:
         return
     faults: list[FeedError] = []
     keys = {node.location: node.raw_sources for node in feeds.feeds.values()}
-    quarantines = Quarantines(board, now=now, unreadable=faults.append, keys=keys)
+    quarantines = Quarantines(board, now=now, unreadable=faults.append, keys=keys, sources=installation.sources)
     story = follow(board, feeds, quarantines, found, now=now)
     if as_json:
         print_json(asdict(story) | {"state": "landed", "left_out_by_filter": story.elsewhere})

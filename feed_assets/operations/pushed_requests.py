@@ -20,7 +20,7 @@ from feed_assets.file_feed.read_sets import in_full
 from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.record import RawInput
 from feed_assets.late_data.inputs_read import inputs_read
-from feed_assets.operations.quarantined import BadRecord, Lines, Quarantines
+from feed_assets.operations.quarantined import BadRecord, Quarantines
 from feed_assets.receiving.receipts import Followed
 from feed_assets.receiving.resubmission import Place, batches
 from feed_assets.sources.layout import content_digest
@@ -94,12 +94,11 @@ def follow(
     own = {Place(found.file, line) for line in lines}
     for file, batch in batches(board, found.source):
         corrected = [number for number, place in enumerate(batch.places, start=1) if place in own]
+        own |= {Place(file, number) for number in corrected}
         if corrected:
             raw += _of_batch(
                 board, graph, found.source, file, content_digest(found.source, batch.sha256), corrected, now
             )
-    of_request = Lines(found.file, lines.start, lines.stop - 1)
-    bad = [each for each in quarantines.records(lines=of_request) if each.request_id == receipt.request_id]
     return PushedRequest(
         receipt.request_id,
         receipt.partner,
@@ -111,7 +110,7 @@ def follow(
         receipt.first_line,
         landing.landed_at if landing else None,
         tuple(raw),
-        tuple(bad),
+        tuple(quarantines.of_request(found)),
     )
 
 

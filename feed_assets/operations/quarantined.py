@@ -7,7 +7,7 @@ and from which request a record came (`record_origins`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -32,14 +32,15 @@ from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.wording import first_line
 from feed_assets.operations.record_origins import Origins
-from feed_assets.receiving.receipts import SEGMENT_FILE
+from feed_assets.receiving.receipts import SEGMENT_FILE, Followed
 from feed_assets.receiving.rejections import kind_of, read_line, unmarked
+from feed_assets.receiving.resubmission import Place, batches
 from feed_assets.sources.layout import quarantine_key
 from feed_assets.sources.ledger import counting, entries
+from feed_assets.sources.reasons import MALFORMED, with_columns
+from feed_assets.sources.spec import Source
 
 LANDING = "landing"
-MALFORMED = "malformed record"
-"""As landing says it; `sources.placing`, which says so, loads Spark."""
 
 _Counted: TypeAlias = tuple[str, str, int, str, int | None, str]
 _Read: TypeAlias = Callable[[Sequence[str]], list[_Counted]]
@@ -61,7 +62,7 @@ _BY_REASON = f"""
 """  # noqa: S608 - as above
 _ONE_BY_ONE = f"""
     SELECT source, reason, 1, file, line, record FROM ({_RECORDS})
-    WHERE ($file IS NULL OR file = $file) AND ($first IS NULL OR line BETWEEN $first AND $last)
+    WHERE $wanted IS NULL OR list_contains($wanted, file)
     ORDER BY source, file, line
 """  # noqa: S608 - as above
 
@@ -115,20 +116,11 @@ class BadRecord:
     record: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Lines of a landed file, from `first` to `last`."""
-
-    file: str
-    first: int
-    last: int
-
-
 class Quarantines:
     """The present quarantine of a blackboard: first the records from cleaning, by feed and partition, then landing's.
 
     `keys` has the keys of the sources that a feed reads, by the feed's location. `unreadable` is called with each
-    update, and each file of a landing, that cannot be read; the others are read.
+    update, and each file of a landing, that cannot be read; the others are read. Reasons of `sources` name columns.
     """
 
     def __init__(
@@ -138,9 +130,25 @@ class Quarantines:
         now: datetime,
         unreadable: Callable[[FeedError], None],
         keys: Mapping[str, Collection[str]] = MappingProxyType({}),
+        sources: Iterable[Source] = (),
     ) -> None:
         self._blackboard, self._now, self._unreadable, self._keys = blackboard, now, unreadable, keys
         self._origins = Origins(blackboard)
+        self._described = {source.key: source for source in sources}
+
+    def of_request(
+        self, found: Followed, *, partition: str | None = None, where: str | None = None
+    ) -> Iterator[BadRecord]:
+        """The records of a pushed request, and the corrected ones that are in quarantine again."""
+        own = {Place(found.file, found.receipt.first_line + index) for index in range(found.receipt.records)}
+        files = {found.file}
+        for file, batch in batches(self._blackboard, found.source):
+            corrected = {Place(file, number) for number, place in enumerate(batch.places, start=1) if place in own}
+            own |= corrected
+            files |= {file} if corrected else set()
+        for each in self.records(partition=partition, where=where, of=files):
+            if each.request_id == found.receipt.request_id:
+                yield each
 
     def by_reason(self, *, partition: str | None = None, where: str | None = None) -> Iterator[SetAside]:
         """The records by reason. With `partition`, only of that partition.
@@ -151,10 +159,10 @@ class Quarantines:
             yield from self._counted(place, found)
 
     def records(
-        self, *, partition: str | None = None, where: str | None = None, lines: Lines | None = None
+        self, *, partition: str | None = None, where: str | None = None, of: Collection[str] | None = None
     ) -> Iterator[BadRecord]:
-        """The records one by one, as `by_reason`; with `lines`, only these."""
-        for place, found in self._each(partition, where, partial(_one_by_one, lines=lines)):
+        """The records one by one, as `by_reason`; with `of`, only those of landed files with these names."""
+        for place, found in self._each(partition, where, partial(_one_by_one, of=of)):
             for name, reason, _, file, line, record in found:
                 sources = self._sources(place.where, name)
                 origin = self._origins.of(sources, file, line)
@@ -172,7 +180,7 @@ class Quarantines:
                     origin.partner if origin else None,
                     origin.index if origin else None,
                     "/" in source and self._origins.is_resubmitted(source, file, line),
-                    reason,
+                    self._reason(place, reason),
                     known[1] if known else unmarked(record),
                 )
 
@@ -195,7 +203,7 @@ class Quarantines:
         joined: dict[tuple[str, str], SetAside] = {}
         for name, reason, records, file, line, record in found:
             sources = self._sources(place.where, name)
-            key = name, kind_of(reason)
+            key = name, self._reason(place, kind_of(reason))
             if (other := joined.get(key)) is not None:
                 joined[key] = replace(other, records=other.records + records)
                 continue
@@ -217,6 +225,10 @@ class Quarantines:
                 origin.index if origin else None,
             )
         return sorted(joined.values(), key=lambda each: (-each.records, each.source, each.reason))
+
+    def _reason(self, place: _Place, reason: str) -> str:
+        source = self._described.get(place.where.removeprefix(f"{LANDING}/"))
+        return with_columns(reason, source) if source else reason
 
     def _sources(self, where: str, name: str) -> list[str]:
         """The keys of the sources that a record may be of."""
@@ -310,10 +322,9 @@ def _by_reason(files: Sequence[str]) -> list[_Counted]:
     return _queried(_BY_REASON, files, {})
 
 
-def _one_by_one(files: Sequence[str], *, lines: Lines | None) -> list[_Counted]:
+def _one_by_one(files: Sequence[str], *, of: Collection[str] | None) -> list[_Counted]:
     """The same of each record alone."""
-    wanted = {"file": lines and lines.file, "first": lines and lines.first, "last": lines and lines.last}
-    return _queried(_ONE_BY_ONE, files, wanted)
+    return _queried(_ONE_BY_ONE, files, {"wanted": None if of is None else sorted(of)})
 
 
 def _queried(query: str, files: Sequence[str], values: Mapping[str, object]) -> list[_Counted]:

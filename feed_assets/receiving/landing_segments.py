@@ -28,6 +28,7 @@ from feed_assets.processes.child import end_with_parent, leave_signals
 from feed_assets.receiving.entries import Entry, entries
 from feed_assets.receiving.receipts import ENDING, Receipt, Receipts, receipt, write_receipts
 from feed_assets.receiving.rejections import line_of
+from feed_assets.sources.reasons import with_columns
 from feed_assets.sources.scratch import TOGETHER, scratch_directory
 from feed_assets.sources.source_errors import SourceError
 from feed_assets.sources.spec import Source
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _OF_A_SOURCE: Final = (SourceError, LookupError)
 """Errors that concern no other source."""
+_GONE: Final = "is no source any more; describe it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
         for key, of_segment in files.items():
             outcomes = _outcomes(place, sources.get(key), [file.path for file in of_segment.values()])
             for (segment, file), outcome in zip(of_segment.items(), outcomes, strict=True):
-                became = _became(place.blackboard, outcome, file)
+                became = _became(place.blackboard, sources.get(key), outcome, file)
                 if isinstance(became, Exception):
                     errors[segment][key] = became
                     problems[segment].append(f"{key}: {became}")
@@ -146,17 +148,19 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
     ]
 
 
-def _became(blackboard: Blackboard, outcome: Landing | Exception, file: SegmentFile) -> SourceOutcome | Exception:
+def _became(
+    blackboard: Blackboard, source: Source | None, outcome: Landing | Exception, file: SegmentFile
+) -> SourceOutcome | Exception:
     """What became of the records of a file, or the error: if it has landed, its receipts are written, too."""
-    if isinstance(outcome, Exception):
-        return outcome
+    if source is None or isinstance(outcome, Exception):
+        return outcome if isinstance(outcome, Exception) else LookupError(_GONE)
     try:
-        return _receipted(blackboard, outcome, file)
+        return _receipted(blackboard, source, outcome, file)
     except Exception as error:  # noqa: BLE001 - the other sources and segments land
         return error
 
 
-def _receipted(blackboard: Blackboard, landing: Landing, file: SegmentFile) -> SourceOutcome:
+def _receipted(blackboard: Blackboard, source: Source, landing: Landing, file: SegmentFile) -> SourceOutcome:
     """Write the receipts of a file that has landed. Returns what became of its records."""
     receipts = Receipts(landing.source, file.path.name, landing.digest, tuple(file.requests))
     write_receipts(blackboard, receipts)
@@ -169,7 +173,7 @@ def _receipted(blackboard: Blackboard, landing: Landing, file: SegmentFile) -> S
             for each in map(_quarantined, lines):
                 found = receipts.of_line(each.line)
                 if found is not None and each.line not in rejected:
-                    later.setdefault(found[0].partner, Counter())[each.reason] += 1
+                    later.setdefault(found[0].partner, Counter())[with_columns(each.reason, source)] += 1
         kept.unlink()
     counts = {partner: dict(reasons) for partner, reasons in later.items()}
     return SourceOutcome(landing.landed, sum(landing.quarantined.values()), counts)
@@ -178,7 +182,7 @@ def _receipted(blackboard: Blackboard, landing: Landing, file: SegmentFile) -> S
 def _outcomes(place: Place, source: Source | None, files: Sequence[Path]) -> Sequence[Landing | Exception]:
     """The landing of each file, or its error."""
     if source is None:
-        return [LookupError("is no source any more; describe it again")] * len(files)
+        return [LookupError(_GONE)] * len(files)
     try:
         return list(place.land(source, files))
     except Exception as error:  # noqa: BLE001 - the other sources land

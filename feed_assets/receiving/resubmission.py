@@ -35,7 +35,6 @@ RECORD_BYTES: Final = 2**20
 _DIGITS: Final = 6
 _FILE: Final = re.compile(r"resubmitted-([0-9]{6,12})\.jsonl")
 
-ALREADY: Final = "was resubmitted before"
 TWICE: Final = "is twice in the file; leave one"
 NOT_THERE: Final = "is not in quarantine; check source, file and line"
 
@@ -52,6 +51,19 @@ class Correction(msgspec.Struct, frozen=True):
 
     place: Place
     record: bytes
+
+
+class CorrectionError(Exception):
+    """A line is no line of exported records; the message begins with its number."""
+
+
+class _Exported(msgspec.Struct):
+    """What counts of a line of `feed-assets quarantine export`."""
+
+    source: str
+    file: str
+    line: int
+    record: msgspec.Raw
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -82,6 +94,28 @@ class Resubmitted:
     landings: tuple[Landing, ...]
     before: tuple[Correction, ...]
     refused: tuple[tuple[Correction, str], ...]
+
+
+def read_corrections(content: bytes) -> dict[str, list[Correction]]:
+    """The corrections in the JSON lines of a file, by the source that they name. Raises CorrectionError."""
+    found: dict[str, list[Correction]] = {}
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            each = _exported(line)
+            # If the partner sent no object, its text was exported.
+            record = bytes(each.record)
+            if record.startswith(b'"'):
+                record = msgspec.json.decode(record, type=str).encode()
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise CorrectionError(
+                f"{number} is no line of `feed-assets quarantine export`: {error}. Leave all fields but `record` as "
+                "they are."
+            ) from None
+        record = record.strip().replace(b"\n", b" ").replace(b"\r", b" ")
+        found.setdefault(each.source, []).append(Correction(Place(each.file, each.line), record))
+    return found
 
 
 def batches(blackboard: Blackboard, source: str) -> Iterator[tuple[str, Batch]]:
@@ -168,3 +202,4 @@ def _key(source: str, number: str) -> str:
 
 
 _decode = msgspec.json.Decoder(Batch).decode
+_exported = msgspec.json.Decoder(_Exported).decode

@@ -66,16 +66,19 @@ def test_a_partner_sees_its_own_records_also_after_a_kill_and_of_all_receivers_a
             400,
         ]
         assert [server.get(path).status for path in ("/v1/metrics", "/v1/status")] == [401, 401]
-    with running_light(replace(light, limits=Limits(roll_seconds=0.2))) as server:  # the first one was killed
+    soon = Limits(roll_seconds=0.2)
+    with (
+        running_light(replace(light, journal="blackboard", limits=soon)) as second,
+        running_light(replace(light, limits=soon)) as server,  # the first one was killed
+    ):
         landed = acme | {"waiting": 0}
         until(lambda: counts(server, tokens["acme"]) == landed)
         (each,) = asking(server, tokens["acme"]).body["sources"]
         assert (each["last_landed"] is not None, each["lag_seconds"]) == (True, 0.0)
-        with running_light(replace(light, journal="blackboard", limits=Limits(roll_seconds=0.2))) as second:
-            second.post(GOOD, Authorization=f"Bearer {tokens['acme']}")
-            expected = landed | {"requests": 3, "accepted": 3}
-            for each in (server, second):
-                until(lambda each=each: counts(each, tokens["acme"]) == expected)
+        second.post(GOOD, Authorization=f"Bearer {tokens['acme']}")
+        expected = landed | {"requests": 3, "accepted": 3}
+        for each in (server, second):
+            until(lambda each=each: counts(each, tokens["acme"]) == expected)
 
 
 def test_all_series_exist_from_the_start(tmp_path):
