@@ -77,7 +77,8 @@ class PushedRequest:
         """How many accepted records are neither in a raw file nor in quarantine: the source's filter left them out."""
         landed = sum(each.records for each in self.raw if not each.resubmitted)
         rejected = {index for index, _ in self.rejected}
-        not_landed = {each.index for each in self.quarantined if each.partition is None} - rejected
+        own = (each for each in self.quarantined if each.partition is None and each.file == self.file)
+        not_landed = {each.index for each in own} - rejected
         return max(0, self.accepted - landed - len(not_landed))
 
 

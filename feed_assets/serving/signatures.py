@@ -63,12 +63,6 @@ SCHEMES: Final[Mapping[str, Scheme]] = {
     "stripe": Scheme(
         "stripe-signature", prefix="v1=", separator=",", signed="{timestamp}.{body}", timestamp_prefix="t="
     ),
-    "slack": Scheme(
-        "x-slack-signature",
-        prefix="v0=",
-        signed="v0:{timestamp}:{body}",
-        timestamp_header="x-slack-request-timestamp",
-    ),
     "shopify": Scheme("x-shopify-hmac-sha256", encoding="base64", id_header="x-shopify-webhook-id"),
 }
 """The schemes of services, by name. `standard` is that of https://www.standardwebhooks.com."""

@@ -86,7 +86,7 @@ class Push(BaseModel, frozen=True, extra="forbid"):
     """Who may push signed events, without a token."""
 
     signature: Annotated[
-        Annotated[Literal["standard", "github", "stripe", "slack", "shopify"], Tag("named")]
+        Annotated[Literal["standard", "github", "stripe", "shopify"], Tag("named")]
         | Annotated[OwnSignature, Tag(_OWN)],
         Discriminator(lambda given: _OWN if isinstance(given, dict | OwnSignature) else "named"),
     ]

@@ -84,6 +84,8 @@ def _default(name: str, value: Any) -> Iterator[str]:
 def _kind(schema: Mapping[str, Any]) -> str:
     """What a field takes, in words."""
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if names := [each for each in schema.get("oneOf", ()) if "enum" in each]:
+        return f"{_kind(names[0])}, or a mapping"
     if "$ref" in schema or "oneOf" in schema or any("$ref" in each for each in options):
         return "a mapping"
     if any(each.get("format") == "date" for each in options):
