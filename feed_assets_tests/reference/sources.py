@@ -84,10 +84,9 @@ def _default(name: str, value: Any) -> Iterator[str]:
 def _kind(schema: Mapping[str, Any]) -> str:
     """What a field takes, in words."""
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
-    if names := [each for each in schema.get("oneOf", ()) if "enum" in each]:
-        return f"{_kind(names[0])}, or a mapping"
     if "$ref" in schema or "oneOf" in schema or any("$ref" in each for each in options):
-        return "a mapping"
+        names = [f"{_kind(each)}, or " for each in schema.get("oneOf", ()) if "enum" in each]
+        return "".join([*names, "a mapping"])
     if any(each.get("format") == "date" for each in options):
         return " or ".join("a date" if "format" in each else _kind(each) for each in options)
     if options and all(each.get("type") in {"number", "string"} for each in options) and len(options) > 1:
