@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from feed_assets.sources.placing import MALFORMED as MALFORMED_RECORD
-from feed_assets.sources.placing import NO_TIME as NO_USABLE_TIME
+from feed_assets.sources.reasons import MALFORMED as MALFORMED_RECORD
+from feed_assets.sources.reasons import NO_TIME as NO_USABLE_TIME
 from feed_assets_tests.generator import HOUR, MALFORMED, NO_AD, NO_TIME, NOBODY, SECOND, Integers, Log, Records
 
 NULL_TOKENS = ("", "null", "Na")

@@ -6,8 +6,9 @@ Here: the commands, and where the receiver finds its journal, Spark and sources.
 from __future__ import annotations
 
 import logging
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import cache, partial
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.blackboard.location import local_directory
 from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.journal_place import BLACKBOARD, VARIABLES, default_journal
 from feed_assets.cli.listening import check_certificate, listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
+from feed_assets.cli.request_command import request
 from feed_assets.cli.source_names import source_named
 from feed_assets.cli.tokens import check_new_token, expiry, minute, revoke_token
 from feed_assets.receiving.limits import Limits
@@ -30,14 +32,10 @@ if TYPE_CHECKING:
     from feed_assets.journal.segments import Segments
     from feed_assets.receiving.landing_segments import Place
     from feed_assets.resources.settings import Settings
+    from feed_assets.serving.signatures import Verifier
     from feed_assets.serving.tables import Token
     from feed_assets.sources.spec import Source
 
-BLACKBOARD = "blackboard"
-JOURNAL = ".receiving"
-"""Below a local base. No name of a feed begins with a dot."""
-
-VARIABLES = "FEED_ASSETS_RECEIVE"
 _Command = Callable[..., None]
 
 
@@ -93,7 +91,8 @@ def receive(
 
     installation = load_installation()
     settings = installation.settings
-    _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
+    verifiers = _verifiers(installation.sources)
+    _check(installation, host, tls_certificate, tls_key, needs_token=not (no_tokens or verifiers), no_tokens=no_tokens)
     ready_to_compute(settings)
     directory = _directory(journal, settings.base)
     listening = listen("The receiver", host, port)
@@ -110,11 +109,33 @@ def receive(
         with_tokens=not no_tokens,
         ready=partial(say, f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it."),
         tls=(tls_certificate, tls_key) if tls_certificate and tls_key else None,
+        verifiers=verifiers,
     )
     say("Stopped. What has not landed lands after the next start.")
 
 
-def _check(installation: Installation, host: str, certificate: str | None, key: str | None, *, no_tokens: bool) -> None:
+def _verifiers(sources: Sequence[Source]) -> dict[str, Verifier]:
+    """The checks of signatures, by the key of a source. Raises ClickException, without any secret."""
+    found = {}
+    for source in sources:
+        if source.push is not None:
+            try:
+                found[source.key] = source.push.verifier(os.environ)
+            except ValueError as error:
+                place = source.place(("push", "secrets"))
+                raise click.ClickException(f"{place}: {error}, and start the receiver again.") from None
+    return found
+
+
+def _check(
+    installation: Installation,
+    host: str,
+    certificate: str | None,
+    key: str | None,
+    *,
+    needs_token: bool,
+    no_tokens: bool,
+) -> None:
     """Raise ClickException if nobody could push, or everybody could."""
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
     from feed_assets.serving.addresses import is_loopback  # noqa: PLC0415 - loaded with the server only
@@ -127,10 +148,11 @@ def _check(installation: Installation, host: str, certificate: str | None, key: 
     if no_tokens and not is_loopback(host):
         raise click.ClickException(f"--no-tokens would let everybody who reaches {host} write; add tokens instead.")
     valid = any(each.is_valid(settings.clock.now()) for each in _stored(settings))
-    if not no_tokens and not valid:
+    if needs_token and not valid:
         raise click.ClickException(
             "There is no valid token: `feed-assets receive tokens add --partner NAME --source SOURCE` makes one. "
-            "To try it out on this machine only, use --no-tokens."
+            "To try it out on this machine only, use --no-tokens. A service that signs needs the field `push` in its "
+            "source."
         )
     if not is_loopback(host) and not certificate:
         complain(f"Warning: tokens and events cross the network to {host} unencrypted: use TLS, or a proxy that does.")
@@ -146,7 +168,7 @@ def _directory(journal: str | None, base: str) -> Path | None:
         advice = f"name a directory, or `{BLACKBOARD}` to keep events in the base"
         raise click.BadParameter(f"{journal} is no directory: {advice}.", param_hint="--journal")
     # Whoever names a directory may name a link to it; in a base, others may have put a link there.
-    directory = Path(journal).resolve() if journal else (local_directory(base) or Path.cwd()).absolute() / JOURNAL
+    directory = Path(journal).resolve() if journal else default_journal(base)
     require_writable(directory, "--journal")
     return directory
 
@@ -177,6 +199,9 @@ def _spark(settings: Settings) -> Any:
     spark = settings.spark.spark_session
     end_with_java(spark)
     return spark
+
+
+receive.add_command(request)
 
 
 @receive.group("tokens")

@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed.errors import FeedError
-from feed_assets.operations.quarantined import LANDING, SetAside, set_aside
+from feed_assets.operations.quarantined import LANDING, Quarantines, SetAside
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.dropped_zones import ZONED, zones_dropped
 from feed_assets.sources.expressions import named_columns
@@ -88,7 +88,7 @@ def try_source(spark: SparkSession, source: Source, file: Path, *, now: datetime
         columns, redelivered, malformed = _figures(raw, source)
         dropped = tuple(_dropped_zones(raw, source))
         unreadable: list[FeedError] = []
-        not_landed = tuple(set_aside(board, now=now, where=LANDING, unreadable=unreadable.append))
+        not_landed = tuple(Quarantines(board, now=now, unreadable=unreadable.append).by_reason(where=LANDING))
         if unreadable:
             raise unreadable[0]
     return Trial(landing, columns, redelivered, malformed, not_landed, dropped)

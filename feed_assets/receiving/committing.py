@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from feed_assets.journal.segments import MEDIUM_ERRORS, Segments, age
 from feed_assets.receiving.entries import Entry, Header, decode_header, entries, framed
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.tables import answers
+from feed_assets.receiving.tallies import Key, Tallies, Tally
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
@@ -42,10 +43,11 @@ _Answers: TypeAlias = list[Header | Exception]
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A sealed segment, with the headers of its requests that may be repeated, by their key."""
+    """A sealed segment, with the headers of its requests that may be repeated, by their key, and the counts of all."""
 
     name: str
     repeatable: Mapping[str, Header]
+    tallies: Mapping[Key, Tally] = field(default_factory=dict)
 
 
 class Committer:
@@ -77,6 +79,8 @@ class Committer:
         self._recent: dict[str, Header] = {}
         self.failure = ""
         """Why the last append failed; empty if it succeeded."""
+        self.tallies = Tallies()
+        """The counts of the segments that have not landed."""
 
     def start(self) -> None:
         """Seal what a killed process left, then take entries. Raises the errors of the medium."""
@@ -163,7 +167,9 @@ class Committer:
         self._journal.append([each.frame for each in new])
         self._unknown = False
         self._bytes += sum(len(each.frame) for each in new)
-        self._note(each.header for each in new)
+        headers = [each.header for each in new]
+        self._note(headers)
+        self.tallies.add(self._segment, headers)
         self._observe(len(new), time.monotonic() - started)
 
     def _note(self, headers: Iterable[Header]) -> None:
@@ -188,6 +194,8 @@ class Committer:
         """Seal a segment. With `ask`, read its entries back: others may be in it than those acknowledged here."""
         self._journal.seal(segment)
         if ask:
-            self._note(entry.header for entry in entries(self._journal, segment))
-        self._sealed(Sealed(segment, self._repeatable))
+            headers = [entry.header for entry in entries(self._journal, segment)]
+            self._note(headers)
+            self.tallies.add(segment, headers, anew=True)
+        self._sealed(Sealed(segment, self._repeatable, self.tallies.of(segment)))
         self._repeatable = {}

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from feed_assets.receiving.status import Status
 from feed_assets.serving.answers import Problem
 from feed_assets.serving.documents import Says
 
@@ -48,7 +49,7 @@ BODY: Final = {
 _REFUSALS: Final = {
     400: "The body is not what its headers say, or no record of it is a JSON object in UTF-8; or the request has the "
     "header `Upgrade`",
-    401: "No valid token",
+    401: "No valid token, and no right signature",
     403: "The token does not write this source",
     404: "There is no such source (only without tokens)",
     408: "The body came too slowly",
@@ -57,6 +58,23 @@ _REFUSALS: Final = {
     422: "The Idempotency-Key named another request before",
     429: "Too many records for the token, or too much under way; `Retry-After` says when to go on",
     503: "The journal cannot be written; nothing was taken",
+}
+HOURS: Final[dict[str, Any]] = {
+    "name": "hours",
+    "in": "query",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 168, "default": 24},
+    "description": "The counts are of the last hours.",
+}
+STATUS_ANSWERS: Final = {
+    200: Says("What became of the records.", Status),
+    400: Says("`hours` is no number from 1 to 168", Problem),
+    401: Says("No valid token", Problem),
+    503: Says("The counts cannot be read now", Problem),
+}
+METRICS_ANSWERS: Final = {
+    200: Says("The figures.", str, "text/plain"),
+    401: Says("No valid token", Problem),
+    403: Says("The token does not read all sources", Problem),
 }
 ANSWERS: Final = {
     202: Says("The records are durable.", Answer),

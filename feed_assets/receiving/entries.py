@@ -24,6 +24,7 @@ class Header(msgspec.Struct, frozen=True):
     """A request: its source, how many records it has that are usable, and why the others are not, by their index.
 
     `key` identifies the request if its client can repeat it; else it is empty. `content` is a digest of its body then.
+    `partner` is who sent it; entries of earlier versions, and of a receiver without tokens, have none.
     """
 
     source: str
@@ -33,6 +34,7 @@ class Header(msgspec.Struct, frozen=True):
     key: str = ""
     content: str = ""
     at: datetime = datetime.min.replace(tzinfo=UTC)
+    partner: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The thread that looks after sealed segments: answers into the store, the lander, and removal once all has landed.
 
 Here: the lander as a supervised child process. Not here: what it does (`landing_segments`), and the open segment
-(`committing`). A segment is removed after the ledger has all of it, and the store the answers to its requests.
+(`committing`). A segment is removed after the ledger has all of it, and the store the answers to its requests, the
+counts of its records, and what became of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from typing import Any
 
@@ -22,8 +23,9 @@ from feed_assets.processes.child import Child
 from feed_assets.processes.restarts import Restarts
 from feed_assets.receiving.committing import REPEATS, Sealed
 from feed_assets.receiving.entries import encode_header
-from feed_assets.receiving.landing_segments import Outcome, Place, work
-from feed_assets.receiving.tables import record_answers
+from feed_assets.receiving.landing_segments import Outcome, Place, SourceOutcome, work
+from feed_assets.receiving.tables import record_answers, record_landed, record_received
+from feed_assets.receiving.tallies import Tallies
 from feed_assets.sources.scratch import TOGETHER
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
@@ -32,6 +34,8 @@ LOOK_EVERY = 0.2
 """Seconds between two looks at new segments and at the lander."""
 AGAIN_AFTER, MOST_AGAIN_AFTER = 30.0, 600.0
 """Seconds until a segment that did not land is tried again; each pause is twice as long as the one before."""
+COUNTED = timedelta(days=7)
+"""How long the counts of what partners sent are kept."""
 FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0
 """The pauses in seconds before the lander is started again; each is twice as long as the one before."""
 
@@ -48,6 +52,13 @@ class _Kept:
     pause: float = AGAIN_AFTER
     failed_at: float | None = None
     outcome: Outcome | None = None
+    unrecorded: dict[str, SourceOutcome] = field(default_factory=dict)
+    """What became of the sources that have landed, until the store has it."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the segment can be removed."""
+        return self.landed and self.recorded and not self.unrecorded
 
     def stuck_sources(self, landed: Mapping[str, float]) -> list[str]:
         """The sources that alone keep this segment; none if something else may keep it, too.
@@ -97,7 +108,8 @@ class Keeper:
     """Looks after the sealed segments of a journal. `start` and `stop` it once; `add` is for any thread.
 
     `place` is called in the lander's process, so it must be picklable. `recorded` gets the keys of answers that the
-    store has; `landed` gets each outcome without a problem. `processes` is the context of multiprocessing.
+    store has; `landed` gets each outcome without a problem. `processes` is the context of multiprocessing. `tallies`
+    has the counts of segments, and loses those that have landed.
     """
 
     journal: Segments
@@ -106,6 +118,7 @@ class Keeper:
     recorded: Callable[[list[str]], None] = lambda _: None
     landed: Callable[[Outcome], None] = lambda _: None
     processes: Any = None
+    tallies: Tallies = field(default_factory=Tallies)
     backlog: Backlog = field(default_factory=Backlog)
     _new: queue.SimpleQueue[Sealed] = field(default_factory=queue.SimpleQueue)
     _kept: dict[str, _Kept] = field(default_factory=dict)
@@ -147,6 +160,7 @@ class Keeper:
         self._supervise()
         self._record()
         self._exchange()
+        self._record_landed()
         self._remove()
         self._tell()
 
@@ -172,7 +186,7 @@ class Keeper:
             self._lander = Child.start(work, self.place, name="lander", context=context, daemon=True)
 
     def _record(self) -> None:
-        """Put the answers of segments into the store, in one transaction."""
+        """Put the answers of segments, and the counts of their records, into the store, in one transaction."""
         due = [each for each in self._kept.values() if not each.recorded]
         if not due:
             return
@@ -181,17 +195,38 @@ class Keeper:
             for each in due
             for key, header in each.sealed.repeatable.items()
         }
-        if given:
+        tallies = {each.sealed.name: each.sealed.tallies for each in due if each.sealed.tallies}
+        if given or tallies:
+            now = datetime.now(UTC)
             try:
                 with self.store.writing() as transaction:
-                    record_answers(transaction, given, forget=datetime.now(UTC) - REPEATS)
+                    record_answers(transaction, given, forget=now - REPEATS)
+                    record_received(transaction, tallies, forget=now - COUNTED)
             except StoreError as error:
                 _log.error("Segments are kept until their answers are recorded: %s", error)
                 self._stopping.wait(1)
                 return
             self.recorded(list(given))
         for each in due:
-            each.recorded, each.sealed = True, replace(each.sealed, repeatable={})
+            each.recorded, each.sealed = True, replace(each.sealed, repeatable={}, tallies={})
+
+    def _record_landed(self) -> None:
+        """Put into the store what became of the sources that have landed, in one transaction."""
+        due = {name: each for name, each in self._kept.items() if each.unrecorded and each.recorded}
+        if not due:
+            return
+        try:
+            with self.store.writing() as transaction:
+                for name, each in due.items():
+                    for source, became in each.unrecorded.items():
+                        record_landed(transaction, name, source, became.later, at=datetime.now(UTC))
+        except StoreError as error:
+            _log.error("Segments are kept until their landing is recorded: %s", error)
+            self._stopping.wait(1)
+            return
+        for name, each in due.items():
+            self.tallies.landed(name, each.unrecorded)
+            each.unrecorded = {}
 
     def _exchange(self) -> None:
         """Take outcomes, and send the lander what is due: after it died, one segment at a time until one has landed."""
@@ -212,6 +247,7 @@ class Keeper:
         each, now = self._kept[outcome.segment], time.monotonic()
         each.outcome = outcome
         self._landed |= dict.fromkeys(outcome.done, now)
+        each.unrecorded |= outcome.sources
         if outcome.problems:
             each.sent, each.due = False, now + each.pause
             each.failed_at = now if each.failed_at is None else each.failed_at
@@ -224,13 +260,14 @@ class Keeper:
         self.landed(outcome)
 
     def _remove(self) -> None:
-        for name in [name for name, each in self._kept.items() if each.landed and each.recorded]:
+        for name in [name for name, each in self._kept.items() if each.is_done]:
             try:
                 self.journal.remove(name)
             except MEDIUM_ERRORS as error:
                 _log.error("Segment %s has landed, and is removed later: %s", name, error)
                 return
             del self._kept[name]
+            self.tallies.forget(name)
 
     def _tell(self) -> None:
         problems: list[str] = []

@@ -6,7 +6,7 @@ Here: the whole of one process, until a signal. Not here: its options, and which
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from socket import socket
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from feed_assets.journal.group_commit import SWITCH_SECONDS
 from feed_assets.journal.segments import Segments
 from feed_assets.receiving.committing import Committer
+from feed_assets.receiving.door import can_be_pushed
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
@@ -21,6 +22,7 @@ from feed_assets.receiving.metrics import Metrics
 from feed_assets.receiving.server import Receiver, create_app
 from feed_assets.serving.connections import ConnectionLimits
 from feed_assets.serving.service import Server
+from feed_assets.serving.signatures import Verifier
 from feed_assets.sources.spec import Source
 from feed_assets.state.store import Store
 
@@ -38,18 +40,20 @@ def run(
     ready: Callable[[], None] = lambda: None,
     tls: tuple[str, str] | None = None,
     processes: Any = None,
+    verifiers: Mapping[str, Verifier] | None = None,
 ) -> None:
     """Take requests on this socket until SIGTERM or SIGINT. Then end them, seal the journal, and end the lander.
 
     `place` is sent to the lander's process, which `processes`, a context of multiprocessing, starts. `tls` has the
-    files of a certificate and its key. `ready` is called when no other receiver can take the journal any more. Raises
-    JournalError, StoreError, and the errors of the journal's medium.
+    files of a certificate and its key. `ready` is called when no other receiver can take the journal any more.
+    `verifiers` check signatures, by the key of a source. Raises JournalError, StoreError, and the errors of the
+    journal's medium.
     """
-    metrics = Metrics()
+    metrics = Metrics(source.key for source in sources if can_be_pushed(source))
     keeper = Keeper(journal, store, place, landed=metrics.land, processes=processes)
     committer = Committer(journal, store, keeper.add, limits, observe=metrics.observe)
-    keeper.recorded = committer.forget
-    receiver = Receiver(sources, store, committer, keeper, limits, metrics, with_tokens, now)
+    keeper.recorded, keeper.tallies = committer.forget, committer.tallies
+    receiver = Receiver(sources, store, committer, keeper, limits, metrics, with_tokens, now, verifiers=verifiers or {})
     receiver.refresh()
     committer.start()
     ready()

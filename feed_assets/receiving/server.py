@@ -6,18 +6,19 @@ Here: what each request may do and cost. Not here: what makes events durable (`c
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Final
 from uuid import uuid4
 
 import msgspec
-from prometheus_client import CollectorRegistry
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -25,33 +26,62 @@ from starlette.responses import Response
 
 from feed_assets.journal.segments import age
 from feed_assets.receiving.committing import Committer, UnavailableError
-from feed_assets.receiving.documentation import ANSWERS, BODY, PARAMETERS, Answer, RecordError
+from feed_assets.receiving.documentation import (
+    ANSWERS,
+    BODY,
+    HOURS,
+    METRICS_ANSWERS,
+    PARAMETERS,
+    STATUS_ANSWERS,
+    Answer,
+    RecordError,
+)
 from feed_assets.receiving.door import TYPES, Door, can_be_pushed, require_an_object, split
 from feed_assets.receiving.entries import Entry, Header
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
+from feed_assets.receiving.status import Status, status_of
+from feed_assets.receiving.tables import received
+from feed_assets.receiving.tallies import Key
 from feed_assets.serving.answers import CLOSE, json_answer, retry_later
 from feed_assets.serving.bodies import BodyError, BodyLimits, TooLargeError, read_body
 from feed_assets.serving.content import Content, UnsupportedError
 from feed_assets.serving.documents import Api, Operation
+from feed_assets.serving.grants import grants
 from feed_assets.serving.holding import HeldBytes
 from feed_assets.serving.rate import Rate
 from feed_assets.serving.service import Readiness, Service, application
+from feed_assets.serving.signatures import BadSignatureError, Verifier
 from feed_assets.serving.tables import Token
-from feed_assets.serving.tokens import KnownTokens
+from feed_assets.serving.tokens import KnownTokens, unauthorized
 from feed_assets.sources.spec import Source
+from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+READ: Final = "read"
+"""The grant of an operator's token: on `raw/<kind>`, as in the service of `feed-assets serve`."""
+MOST_HOURS: Final = 7 * 24
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """Who sent a request, and the source for which it is. If it says that it is signed, `verifier` must agree."""
+
+    partner: str
+    source: str
+    door: Door
+    verifier: Verifier | None = None
 
 
 @dataclass(slots=True)
 class Receiver:
     """The needs of the server, and the state of all its requests.
 
-    A request's id is that of the receiver and a number: random ids would cost a call of the system each.
+    A request's id is that of the receiver and a number: random ids would cost a call of the system each. `verifiers`
+    has the check of signatures for each source with a field `push`, by its key.
     """
 
     sources: Sequence[Source]
@@ -64,6 +94,7 @@ class Receiver:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     id: str = field(default_factory=lambda: uuid4().hex)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    verifiers: Mapping[str, Verifier] = field(default_factory=dict)
     tokens: KnownTokens = field(init=False)
     rate: Rate = field(init=False)
     held: HeldBytes = field(init=False)
@@ -86,6 +117,63 @@ class Receiver:
         if self.with_tokens:
             self.tokens.refresh()
 
+    def sender(self, request: Request) -> _Sender:
+        """Who may have sent a request. Raises HTTPException."""
+        name, headers = request.path_params["source"], request.headers
+        source = self._names.get(name)
+        verifier = self.verifiers.get(source.key) if source else None
+        if source and verifier and "authorization" not in headers and verifier.is_signed(headers):
+            partner = (source.push.partner if source.push else None) or source.name
+            return _Sender(partner, source.key, self._doors[source.key], verifier)
+        token = self.token(headers.get("authorization"))
+        return _Sender(token.owner if token else "", *self.door(name, token))
+
+    def verify(self, sender: _Sender, request: Request, body: bytes) -> str:
+        """The id that a signed request has, "" without one. Raises HTTPException, which does not say what is wrong."""
+        if sender.verifier is None:
+            return ""
+        try:
+            return sender.verifier.verify(request.headers, body, now=self.now())
+        except BadSignatureError as error:
+            self.metrics.signatures.labels(error.refusal.value).inc()
+            raise unauthorized() from None
+
+    def visible(self, token: Token | None) -> list[str]:
+        """The keys of the sources whose counts a token may see, of all partners; all sources without tokens."""
+        if token is None:
+            return sorted(self._doors)
+        own = grants(token.scopes)
+        return sorted(key for key in self._doors if any(each.covers(READ, f"raw/{_kind(key)}") for each in own))
+
+    async def status(self, token: Token | None, hours: int) -> Status:
+        """What became of the records of a partner, or of all partners for an operator. Raises HTTPException."""
+        now = datetime.now(UTC)
+        since, seen, held = now - timedelta(hours=hours), self.visible(token), self.committer.tallies.all()
+        partner = None if token is None or seen else token.owner
+        try:
+            recorded = await asyncio.to_thread(received, self.store, after=since, partner=partner)
+        except StoreError as error:
+            _log.error("The status is not known: %s", error)
+            raise retry_later(503, "The counts cannot be read now. Ask again.", 5) from None
+        wanted: set[Key] = set()
+        if partner is not None and token is not None:
+            wanted = {(partner, key) for key in token.scopes if key in self._doors}
+        else:
+            sent = {(each.partner, each.source) for each in recorded} | {key for of in held.values() for key in of}
+            wanted = {key for key in sent if key[1] in seen}
+            wanted |= {("", key) for key in seen if all(key != source for _, source in wanted)}
+        return status_of(recorded, held, wanted, since=since, now=now)
+
+    def figures_of_sources(self) -> CollectorRegistry:
+        """The figures of each source as they are now."""
+        now, oldest = datetime.now(UTC), dict[str, datetime]()
+        for of in self.committer.tallies.all().values():
+            for (_, source), tally in of.items():
+                oldest[source] = min(tally.first, oldest.get(source, tally.first))
+        lags = {source: max(0.0, (now - first).total_seconds()) for source, first in oldest.items()}
+        self.metrics.show_lag({key: lags.get(key, 0.0) for key in self._doors})
+        return self.metrics.of_sources
+
     def door(self, name: str, token: Token | None) -> tuple[str, Door]:
         """The key of the source of this name, and its door. Raises HTTPException if the token may not write it."""
         source = self._names.get(name)
@@ -100,6 +188,11 @@ class Receiver:
                 415, f"{source.key} takes files, not events: only a source of `type: jsonl` in UTF-8 does.", CLOSE
             )
         return source.key, self._doors[source.key]
+
+    @property
+    def pushed(self) -> Sequence[str]:
+        """The keys of the sources that take events."""
+        return sorted(self._doors)
 
     @property
     def oldest_seconds(self) -> float:
@@ -163,10 +256,35 @@ def create_app(receiver: Receiver) -> Starlette:
         receiver.metrics.requests.labels(response.status_code).inc()
         return response
 
-    post = Operation("POST", "/v1/events/{source:path}", post_events, ANSWERS, PARAMETERS, BODY)
+    async def get_status(request: Request) -> Response:
+        """What became of the records that were sent with a partner's token, or signed under the partner's name.
+
+        For each source of the token: accepted and rejected records, those that went to quarantine later, those that
+        wait, and when the last ones landed. The counts are of the last hours, of all receivers; those of another
+        receiver come when its segment ends, a minute later. The token of an operator, with the grant `read`, sees all
+        partners.
+        """
+        token = receiver.token(request.headers.get("authorization"))
+        return json_answer(200, await receiver.status(token, _hours(request)))
+
+    async def get_metrics(request: Request) -> Response:
+        """Figures of each source for Prometheus, of this receiver since it started; for an operator's token.
+
+        `feed-assets serve tokens add --name NAME --grant 'read:*'` makes one.
+        """
+        token = receiver.token(request.headers.get("authorization"))
+        if token is not None and set(receiver.visible(token)) != set(receiver.pushed):
+            raise HTTPException(403, "This token does not read the figures of all sources; ask for the grant read:*.")
+        return Response(generate_latest(receiver.figures_of_sources()), media_type=CONTENT_TYPE_LATEST)
+
+    operations = [
+        Operation("POST", "/v1/events/{source:path}", post_events, ANSWERS, PARAMETERS, BODY),
+        Operation("GET", "/v1/status", get_status, STATUS_ANSWERS, [PARAMETERS[1], HOURS]),
+        Operation("GET", "/v1/metrics", get_metrics, METRICS_ANSWERS, [PARAMETERS[1]]),
+    ]
     return application(
         Service(
-            Api("feed_assets receiver", "Takes events of partners, and answers once they are durable.", [post]),
+            Api("feed_assets receiver", "Takes events of partners, and answers once they are durable.", operations),
             receiver.readiness,
             receiver.figures,
             [receiver.tokens.follow] if receiver.with_tokens else [],
@@ -174,25 +292,42 @@ def create_app(receiver: Receiver) -> Starlette:
     )
 
 
+def _hours(request: Request) -> int:
+    """The hours for which counts are asked. Raises HTTPException."""
+    text = request.query_params.get("hours", "24")
+    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= len(str(MOST_HOURS))) or not (
+        1 <= int(text) <= MOST_HOURS
+    ):
+        raise HTTPException(400, f"`hours` takes a number from 1 to {MOST_HOURS}.")
+    return int(text)
+
+
+def _kind(source: str) -> str:
+    return source.partition("/")[0]
+
+
 async def _take(receiver: Receiver, request: Request) -> Response:
-    token = receiver.token(request.headers.get("authorization"))
-    key, door = receiver.door(request.path_params["source"], token)
+    sender = receiver.sender(request)
     idempotency_key = request.headers.get("idempotency-key")
     try:
         content = Content.of(request.scope["headers"], TYPES)
     except UnsupportedError as error:
         raise HTTPException(415, str(error), CLOSE) from None
+    if sender.verifier and content.is_packed:
+        raise HTTPException(415, "A signed body is not packed: send it without Content-Encoding.", CLOSE)
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise HTTPException(400, "Idempotency-Key takes 1 to 255 visible characters of ASCII.", CLOSE)
-    partner = token.owner if token else ""
-    receiver.require_rate(partner)
+    receiver.require_rate(sender.partner)
     with receiver.held.of_a_request() as hold:
         try:
             body = await read_body(request, receiver.body_limits, hold, is_packed=content.is_packed)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it; the metrics count it
-        entry = _entry(receiver, key, door, body, content.media_type, partner, idempotency_key)
-        receiver.rate.spend(partner, entry.header.accepted + len(entry.header.rejected))
+        signed_id = receiver.verify(sender, request, body)
+        if sender.verifier and idempotency_key is None:
+            idempotency_key = _key_of(signed_id, body)
+        entry = _entry(receiver, sender, body, content.media_type, idempotency_key)
+        receiver.rate.spend(sender.partner, entry.header.accepted + len(entry.header.rejected))
         del body
         try:
             first = await receiver.committer.commit(entry)
@@ -203,22 +338,27 @@ async def _take(receiver: Receiver, request: Request) -> Response:
     return _answer(receiver, entry.header, first)
 
 
-def _entry(
-    receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, partner: str, key: str | None
-) -> Entry:
+def _key_of(signed_id: str, body: bytes) -> str:
+    """The Idempotency-Key of a signed request: the id of its event, else its body, which names the event."""
+    return f"id {signed_id}" if signed_id else f"body {hashlib.sha256(body).hexdigest()}"
+
+
+def _entry(receiver: Receiver, sender: _Sender, body: bytes, media_type: str, key: str | None) -> Entry:
     """The entry that the journal keeps of a request."""
     try:
         records = split(body, media_type, most=receiver.limits.records)
-        rejected = door.judge(records)
+        rejected = sender.door.judge(records)
         require_an_object(records, rejected)
     except BodyError as error:
         raise HTTPException(400, str(error)) from None
     except TooLargeError as error:
         raise HTTPException(413, str(error)) from None
     request_id = f"{receiver.id}-{next(receiver.numbers)}"
-    header = Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
+    partner = sender.partner or msgspec.UNSET
+    accepted = len(records) - len(rejected)
+    header = Header(sender.source, request_id, accepted, rejected, at=datetime.now(UTC), partner=partner)
     if key is not None:
-        scope = hashlib.sha256(f"{partner}\n{source}\n{key}".encode()).hexdigest()
+        scope = hashlib.sha256(f"{sender.partner}\n{sender.source}\n{key}".encode()).hexdigest()
         header = msgspec.structs.replace(header, key=scope, content=hashlib.sha256(body).hexdigest())
     records.append(b"")
     return Entry(header, b"\n".join(records))
@@ -233,8 +373,7 @@ def _answer(receiver: Receiver, header: Header, first: Header) -> Response:
     if repeats:
         receiver.metrics.repeats.inc()
     else:
-        receiver.metrics.events.labels("accepted").inc(first.accepted)
-        receiver.metrics.events.labels("rejected").inc(len(first.rejected))
+        receiver.metrics.take(first)
     errors = [RecordError(index, reason) for index, reason in first.rejected]
     answer = Answer(first.request_id, first.accepted, len(errors), errors)
     return json_answer(202, answer, {"Idempotency-Replayed": "true"} if repeats else None)

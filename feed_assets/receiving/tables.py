@@ -1,20 +1,40 @@
-"""The receiver's table: answers to requests that a client may repeat.
+"""The receiver's tables: answers to requests that a client may repeat, and the counts of what partners sent.
 
-Not here: when an answer is given again (`committing`), and tokens (`serving.tables`).
+Not here: when an answer is given again (`committing`), counting (`tallies`), and tokens (`serving.tables`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import column, delete, insert, select, table
+from sqlalchemy import JSON, column, delete, insert, or_, select, table, update
 
+from feed_assets.receiving.tallies import Key, Tally
 from feed_assets.state.event_log import stored_time
 from feed_assets.state.store import Store, Transaction
 
 ANSWERS = table("feed_assets_answers", *map(column, ("key", "at", "answer")))
+RECEIVED = table(
+    "feed_assets_received",
+    *map(column, ("segment", "partner", "source", "first", "last", "requests", "accepted", "landed")),
+    *(column(name, JSON) for name in ("rejected", "quarantined")),
+)
 KEYS_OF_A_QUERY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a segment has of a partner and a source; `landed` is when it landed, and `quarantined` counts by reason."""
+
+    segment: str
+    partner: str
+    source: str
+    tally: Tally
+    landed: datetime | None
+    quarantined: Mapping[str, int]
 
 
 def answers(store: Store, keys: Collection[str], *, after: datetime) -> dict[str, str]:
@@ -36,6 +56,74 @@ def record_answers(transaction: Transaction, given: Mapping[str, tuple[datetime,
         transaction.connection.execute(delete(ANSWERS).where(ANSWERS.c.key.in_(some)))
         rows = [{"key": key, "at": stored_time(given[key][0]), "answer": given[key][1]} for key in some]
         transaction.connection.execute(insert(ANSWERS), rows)
+
+
+def record_received(transaction: Transaction, sealed: Mapping[str, Mapping[Key, Tally]], *, forget: datetime) -> None:
+    """Store the counts of sealed segments; recording them again changes nothing. Delete what was sent before `forget`.
+
+    Each segment has a row of its own: a receiver that starts again counts the segments that it finds once more.
+    """
+    connection = transaction.connection
+    for some in _by_thousands(sealed):
+        known = set(connection.execute(select(RECEIVED.c.segment).where(RECEIVED.c.segment.in_(some))).scalars())
+        rows = [
+            {
+                "segment": segment,
+                "partner": partner,
+                "source": source,
+                "first": stored_time(tally.first),
+                "last": stored_time(tally.last),
+                "requests": tally.requests,
+                "accepted": tally.accepted,
+                "rejected": dict(tally.rejected),
+                "quarantined": {},
+            }
+            for segment in some
+            if segment not in known
+            for (partner, source), tally in sealed[segment].items()
+        ]
+        if rows:
+            connection.execute(insert(RECEIVED), rows)
+    connection.execute(delete(RECEIVED).where(RECEIVED.c.last < stored_time(forget)))
+
+
+def record_landed(
+    transaction: Transaction, segment: str, source: str, quarantined: Mapping[str, Mapping[str, int]], *, at: datetime
+) -> None:
+    """Store that a source of a segment has landed, and how many records went to quarantine by partner and reason."""
+    of_source = (RECEIVED.c.segment == segment, RECEIVED.c.source == source)
+    changed = update(RECEIVED).where(*of_source)
+    transaction.connection.execute(changed.where(RECEIVED.c.landed.is_(None)).values(landed=stored_time(at)))
+    for partner, reasons in quarantined.items():
+        counts = {"quarantined": dict(reasons)}
+        transaction.connection.execute(changed.where(RECEIVED.c.partner == partner).values(counts))
+
+
+def received(store: Store, *, after: datetime, partner: str | None = None) -> list[Received]:
+    """What was sent since then, or has not landed; of one partner, or of all. One query."""
+    if not store.exists():
+        return []
+    wanted = select(RECEIVED).where(or_(RECEIVED.c.last >= stored_time(after), RECEIVED.c.landed.is_(None)))
+    if partner is not None:
+        wanted = wanted.where(RECEIVED.c.partner == partner)
+    with store.reading() as connection:
+        return [
+            Received(
+                row["segment"],
+                row["partner"],
+                row["source"],
+                Tally(
+                    row["requests"],
+                    row["accepted"],
+                    Counter(row["rejected"]),
+                    datetime.fromisoformat(row["first"]),
+                    datetime.fromisoformat(row["last"]),
+                ),
+                datetime.fromisoformat(row["landed"]) if row["landed"] else None,
+                row["quarantined"],
+            )
+            for row in connection.execute(wanted).mappings()
+        ]
 
 
 def _by_thousands(keys: Collection[str]) -> Iterator[list[str]]:

@@ -23,6 +23,8 @@ REFUSED: Final = 100
 """How many connections beyond the limit still get an answer, 503. Others are cut at once."""
 READ_BYTES: Final = 16 * 1024
 """The most bytes that a connection reads at a time, so the most that wait for an answer. uvloop would read 256 kB."""
+_HTTP_2: Final = b"PRI"
+"""The method with which a client begins that speaks HTTP/2 without asking first."""
 _END: Final = b"\r\n\r\n"
 """The parser ends a head, and a body in chunks, only with these bytes."""
 
@@ -177,6 +179,9 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, _LargeHeadError):
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, str(error.__context__))
+            elif self.parser.get_method() == _HTTP_2:
+                message = "This server speaks HTTP/1.1, not HTTP/2. Nothing was taken; send it by HTTP/1.1."
+                self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, message)
             else:
                 self._refuse(HTTPStatus.BAD_REQUEST, f"This is no request of HTTP/1.1: {error}. Nothing was taken.")
             return

@@ -83,9 +83,14 @@ class KnownTokens:
         """The token of a request with this header `Authorization`. Raises HTTPException."""
         token = bearer(self._known, authorization, now=now)
         if token is None:
-            headers = {"WWW-Authenticate": "Bearer", **CLOSE}
-            raise HTTPException(401, "Send `Authorization: Bearer TOKEN` with a token that is valid.", headers)
+            raise unauthorized()
         return token
+
+
+def unauthorized() -> HTTPException:
+    """The refusal of a request of which nobody knows who sent it. It never says what is wrong."""
+    headers = {"WWW-Authenticate": "Bearer", **CLOSE}
+    return HTTPException(401, "Send `Authorization: Bearer TOKEN` with a token that is valid.", headers)
 
 
 def add_token(store: Store, owner: str, scopes: Iterable[str], *, now: datetime, expires: datetime | None) -> str:

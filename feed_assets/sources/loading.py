@@ -16,6 +16,7 @@ from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, Parque
 from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.poll_spec import Poll, options_variable
 from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
+from feed_assets.sources.push_spec import OwnSignature, Push
 from feed_assets.sources.spec import FieldProblemsError, Source, SpecError
 
 
@@ -92,7 +93,10 @@ def _read(path: Path, kinds: Iterable[Kind]) -> tuple[Source | None, list[str]]:
 
 def _problems(document: Document, details: ErrorDetails) -> Iterator[Problem]:
     # Pydantic puts the chosen kind of format, such as `csv`, between the field `format` and its parts.
+    # Likewise between `signature` of `push` and its parts.
     location = details["loc"][:1] + details["loc"][2:] if details["loc"][:1] == ("format",) else details["loc"]
+    if location[:2] == ("push", "signature"):
+        location = location[:2] + location[3:]
     error = details.get("ctx", {}).get("error")
     if isinstance(error, FieldProblemsError):
         for inner, message in error.problems:
@@ -105,6 +109,8 @@ def _problems(document: Document, details: ErrorDetails) -> Iterator[Problem]:
 def _fields_of(location: Location) -> list[str]:
     if location[0] == "poll":
         return list(Poll.model_fields)
+    if location[0] == "push":
+        return list((OwnSignature if location[1:2] == ("signature",) else Push).model_fields)
     if location[0] != "format":
         return list(Source.model_fields)
     formats: Iterable[type[BaseModel]] = (DelimitedFormat, JsonLinesFormat, ParquetFormat)

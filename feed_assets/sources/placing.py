@@ -26,17 +26,10 @@ from feed_assets.sources.expressions import event_time
 from feed_assets.sources.formats import RESERVED_COLUMNS, JsonLinesFormat
 from feed_assets.sources.layout import LandingId
 from feed_assets.sources.raising import VALUE, to_try, tried
+from feed_assets.sources.reasons import FUTURE, MALFORMED, NO_TIME, REASONS, UNFILTERED
 from feed_assets.sources.records import with_nulls
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
-
-MALFORMED: Final = "malformed record"
-NO_TIME: Final = "no usable time"
-FUTURE: Final = "event_time in the future"
-UNFILTERED: Final = "filter raised an error"
-REASONS: Final = (MALFORMED, NO_TIME, FUTURE, UNFILTERED)
-"""Why a record belongs to no hour: it does not parse as declared, has no usable time, or a time in the future; or the
-filter cannot be evaluated, so that nobody knows whether the record belongs to the source."""
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The earliest usable time; earlier ones come from a number in the wrong unit."""

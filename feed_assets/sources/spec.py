@@ -36,6 +36,7 @@ from feed_assets.sources.lookups import Table, read_table
 from feed_assets.sources.mail_address import check_address
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.positions import Document, Location, dotted
+from feed_assets.sources.push_spec import Push
 from feed_assets.sources.source_errors import SourceError
 from feed_assets.sources.thresholds import DEFAULT_PERCENT, CostOfRun, GrowthCosts, Processed, threshold_of
 
@@ -143,6 +144,10 @@ class Source(BaseModel):
     """Where the partner's files are fetched from: see [below](#the-field-poll). Without it, the source is not
     polled."""
 
+    push: Push | None = None
+    """How the service signs that pushes events to [`feed-assets receive`](../push.md): see [below](#the-field-push).
+    Without it, events need a token."""
+
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
@@ -191,6 +196,7 @@ class Source(BaseModel):
             "recipients",
             "complete",
             "poll",
+            "push",
         }
         described = self.model_dump_json(exclude=others)
         return short_digest("\n".join((described, *(each.sha256 for each in self.tables))))
@@ -323,6 +329,14 @@ class Source(BaseModel):
         if problems:
             raise FieldProblemsError(*problems)
         return identity
+
+    @field_validator("push")
+    @classmethod
+    def _push_is_possible(cls, push: Push | None, info: ValidationInfo) -> Push | None:
+        of = info.data.get("format")
+        if push is not None and of is not None and (of.type != "jsonl" or info.data.get("poll") is not None):
+            raise ValueError("is for sources of `format: {type: jsonl, ...}` without `poll`; others take files only")
+        return push
 
     def _identity_hash(self) -> str:
         """SQL for a different text for each combination of values, NULL if all are NULL."""

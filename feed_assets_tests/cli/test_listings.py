@@ -159,7 +159,7 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
         ("clean-ads/v1.0", "2019-11-25", "missing ad_id", 2),
         ("clean-ads/v1.0", "2019-11-25", "odd time", 1),
         ("clean-ads/v1.0", "2019-11-25", "missing ad_id", 1),
-        ("landing/ads/shop_ads", None, "no usable time", 1),
+        ("landing/ads/shop_ads", None, "no usable time (column time)", 1),
     ]
     assert [each["state"] for each in found] == ["valid", "valid", "rejected", ""]
     assert (found[0]["line"], found[0]["example"]) == (3, "r3")

@@ -43,6 +43,11 @@ from feed_assets_tests.receiving.serving import EVENTS, Server
 
 FILES = SHOP_CLICKS.replace("shop_clicks", "shop_files")
 """A source that takes files only."""
+SIGNED = EVENTS.replace("shop_ads", "signed_ads") + (
+    "push: {signature: standard, secrets: [ACME_SECRET, ACME_NEXT_SECRET], partner: acme}\n"
+)
+"""A source whose events are signed."""
+SECRETS = {"ACME_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "ACME_NEXT_SECRET": "whsec_bmV4dCBzZWNyZXQ="}
 DURABLE = ".durable"
 """Beside a segment: how many of its bytes have survived a power cut, if there is one now."""
 
@@ -110,6 +115,7 @@ def describe(base: Path) -> None:
     sources.mkdir(parents=True, exist_ok=True)
     (sources / "shop_ads.yaml").write_text(EVENTS, encoding="utf-8")
     (sources / "shop_files.yaml").write_text(FILES, encoding="utf-8")
+    (sources / "signed_ads.yaml").write_text(SIGNED, encoding="utf-8")
 
 
 @contextmanager
@@ -158,6 +164,7 @@ def _run(light: Light, port: int) -> None:
         with_tokens=light.tokens,
         tls=light.tls,
         processes=multiprocessing.get_context("fork"),  # the lander starts in moments, too
+        verifiers={source.key: source.push.verifier(SECRETS) for source in light.sources if source.push},
     )
 
 

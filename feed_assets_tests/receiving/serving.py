@@ -58,7 +58,11 @@ class Server:
     tls: tuple[str, str] | None = None
 
     def get(self, path: str) -> Answered:
-        return self._ask(urllib.request.Request(f"{self.url}{path}"))
+        return self.ask(path)
+
+    def ask(self, path: str, **headers: str) -> Answered:
+        """Send a GET with these headers."""
+        return self._ask(urllib.request.Request(f"{self.url}{path}", headers=headers))
 
     def post(self, body: bytes, source: str = "shop_ads", **headers: str) -> Answered:
         """Send a body; headers are named with `_` for `-`."""

@@ -59,7 +59,7 @@ def test_the_file_of_a_segment_is_the_same_each_time_and_unlike_that_of_any_othe
     good, same = (segment_of(journal, source, event("1")) for _ in range(2))
 
     def content(segment, folder):
-        return {key: path.read_bytes() for key, path in write_files(journal, segment, tmp_path / folder).items()}
+        return {key: file.path.read_bytes() for key, file in write_files(journal, segment, tmp_path / folder).items()}
 
     assert content(one, "a") == content(one, "b")
     assert len({content(each, "c")[SOURCE] for each in (one, two, good, same)}) == 4

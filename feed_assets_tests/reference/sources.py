@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from feed_assets.sources.complete_spec import Complete
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.poll_spec import Poll
+from feed_assets.sources.push_spec import OwnSignature, Push
 from feed_assets.sources.spec import Source
 from feed_assets.sources.thresholds import GrowthCosts
 from feed_assets_tests.reference.docstrings import of_fields, paragraphs
@@ -24,6 +25,8 @@ is an error that names the file and the line.
 """
 OTHERS = {
     Poll: "The field `poll`",
+    Push: "The field `push`",
+    OwnSignature: "The field `push.signature`",
     GrowthCosts: "The field `growth_threshold`",
     Complete: "The field `complete`",
 }
@@ -82,7 +85,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
     """What a field takes, in words."""
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     if "$ref" in schema or "oneOf" in schema or any("$ref" in each for each in options):
-        return "a mapping"
+        names = [f"{_kind(each)}, or " for each in schema.get("oneOf", ()) if "enum" in each]
+        return "".join([*names, "a mapping"])
     if any(each.get("format") == "date" for each in options):
         return " or ".join("a date" if "format" in each else _kind(each) for each in options)
     if options and all(each.get("type") in {"number", "string"} for each in options) and len(options) > 1:

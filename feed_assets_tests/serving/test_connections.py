@@ -216,6 +216,14 @@ def test_what_is_no_request_is_refused_with_the_reason(server, bad):
     assert (status, detail.startswith("This is no request of HTTP/1.1: ")) == (400, True)
 
 
+def test_a_client_that_speaks_http_2_at_once_is_told_to_speak_http_1(server):
+    with connected(server) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000"))
+        status, detail = answered(connection)
+
+    assert (status, "send it by HTTP/1.1" in detail) == (505, True)
+
+
 @pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
 def test_a_connection_ends_after_a_request_that_offers_another_protocol_and_its_body_is_no_request(server, protocol):
     offer = b"\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n" % (protocol, len(HEALTH))
