@@ -7,6 +7,7 @@ Dagster (`io_manager.live_steps`). A watch never fails its step: what it cannot 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -38,7 +39,7 @@ class Watch:
     """
 
     step: LiveStep
-    store: Store
+    store: Callable[[], Store]
     base: str
     log: logging.Logger
     again: bool = False
@@ -118,7 +119,7 @@ class Watch:
         if self._refused:
             return
         try:
-            keep_live(self.store, self.base, step)
+            keep_live(self.store(), self.base, step)
             self._kept = True
         except StoreError as error:
             self._refused = True
@@ -126,7 +127,7 @@ class Watch:
 
     def _forget(self) -> None:
         try:
-            forget_live(self.store, self.base, self.step.run, self.step.step)
+            forget_live(self.store(), self.base, self.step.run, self.step.step)
         except StoreError as error:
             self.log.warning(f"This step succeeded, and looks as if it had been killed. {error}")
 
