@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from feed_assets.operations.explanation import AssetStory
     from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.project.assembly import Project
-    from feed_assets.run_history.live import LiveStep
     from feed_assets.resources.settings import Settings
+    from feed_assets.run_history.live import LiveStep
     from feed_assets.state.store import Store
 
 
