@@ -16,9 +16,9 @@ ROWS, PARTS = 1000, 5
 
 
 def definitions(
-    settings: fa.Settings, meanwhile: Callable[[DataFrame], object] = lambda _: None, **resources: Any
+    settings: fa.Settings, meanwhile: Callable[[DataFrame], object] = lambda _: None, bad: int = 7, **resources: Any
 ) -> dg.Definitions:
-    """`numbers`, and `halted`, which reads it, calls `meanwhile`, and fails in one of PARTS tasks."""
+    """`numbers`, and `halted`, which reads it, calls `meanwhile`, and fails in the task with the `bad` number."""
     project = fa.Project(settings, ())
 
     @dg.asset(
@@ -29,8 +29,7 @@ def definitions(
     )
     def numbers(context: dg.AssetExecutionContext) -> DataFrame:
         """A thousand numbers."""
-        rows: DataFrame = context.resources.spark.spark_session.range(ROWS).toDF("number")
-        meanwhile(rows)
+        rows: DataFrame = context.resources.spark.spark_session.range(0, ROWS, 1, 1).toDF("number")
         return rows
 
     @dg.asset(
@@ -40,9 +39,10 @@ def definitions(
         metadata=fa.feed_metadata(HALTED, SCHEMA),
     )
     def halted(numbers: DataFrame) -> DataFrame:
-        """The numbers, of which one is an error."""
+        """The numbers; one may be an error."""
         meanwhile(numbers)
-        return numbers.repartition(PARTS).where("assert_true(number <> 7) IS NULL")
+        # Spark would look for the number before it divides the rows, if this did not depend on the part.
+        return numbers.repartition(PARTS).where(f"assert_true(number <> {bad} OR spark_partition_id() < 0) IS NULL")
 
     return project.definitions(assets=[numbers, halted], resources=resources)
 

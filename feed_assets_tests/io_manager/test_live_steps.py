@@ -20,7 +20,7 @@ from feed_assets.run_history.tables import running_now
 from feed_assets.run_history.watching import Watch
 from feed_assets_tests.faults.killed_runs import MADE, WHEN_SEEN, run_in_a_process_that_is_killed
 from feed_assets_tests.harness import DAY, messages
-from feed_assets_tests.io_manager.halting_project import HALTED, MODULE, NUMBERS, PARTS, ROWS, definitions
+from feed_assets_tests.io_manager.halting_project import HALTED, MODULE, PARTS, ROWS, definitions
 from feed_assets_tests.waiting import until
 
 QUICK = timedelta(milliseconds=50)
@@ -39,8 +39,8 @@ def halting(shop, monkeypatch):
     }.items():
         monkeypatch.setenv(f"FEED_ASSETS_{name}", str(value))
 
-    def made(meanwhile=lambda _: None, every=QUICK):
-        there = definitions(shop.settings, meanwhile, live_steps=live_steps(every))
+    def made(meanwhile=lambda _: None, *, bad=7, every=QUICK):
+        there = definitions(shop.settings, meanwhile, bad, live_steps=live_steps(every))
         return replace(shop, cursors={}, _definitions=there)
 
     return made
@@ -91,18 +91,19 @@ def test_a_step_is_shown_while_it_runs_and_leaves_nothing_when_it_succeeds(halti
         seen.extend(json.loads(command("running", "--json")))
         seen.append(command("running"))
 
-    there = halting(meanwhile)
-    result = there.run("numbers")
+    there = halting(meanwhile, bad=-1)
+    assert there.run("numbers").success
+    result = there.run("halted")
 
     assert result.success, messages(result)
     step, shown = seen
-    assert (step["run"], step["feeds"], step["state"], step["first"]) == (result.run_id, [NUMBERS], "running", DAY)
+    assert (step["run"], step["feeds"], step["state"], step["first"]) == (result.run_id, [HALTED], "running", DAY)
     assert step["progress"]["rows_read"] == ROWS
-    assert shown.startswith(f"{result.run_id[:8]}  numbers {DAY} runs; after ")
+    assert shown.startswith(f"{result.run_id[:8]}  halted {DAY} runs; after ")
     assert kept(there) == []
     assert command("running") == ""
     logged = [each.user_message for each in there.instance.all_logs(result.run_id) if each.user_message]
-    assert any(each.startswith(f"numbers {DAY} runs; after 0 s: stage ") for each in logged)
+    assert any(each.startswith(f"halted {DAY} runs; after 0 s") for each in logged)
 
 
 def test_a_function_of_a_user_that_fails_has_its_figures_in_an_event_of_the_step(halting):
@@ -112,12 +113,13 @@ def test_a_function_of_a_user_that_fails_has_its_figures_in_an_event_of_the_step
         raise ValueError("no")
 
     there = halting(meanwhile)
-    result = there.run("numbers")
+    assert there.run("numbers").success
+    result = there.run("halted")
 
     assert not result.success
     (step,) = kept(there)
     events = there.instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
-    shown = [each.dagster_event.engine_event_data.metadata for each in events if each.step_key == "numbers"]
+    shown = [each.dagster_event.engine_event_data.metadata for each in events if each.step_key == "halted"]
     assert [each["progress"].value for each in shown] == [step.figures]
     assert step.progress.rows_read == ROWS
 
