@@ -9,7 +9,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from feed_assets.engine.jvm import java_session
+from feed_assets.engine.jvm import java_session, job_status, wait_for_events
 from feed_assets.engine.progress import Progress
 
 RUNNING: Final = "RUNNING"
@@ -60,12 +60,11 @@ class JobProgress:
 
         Raises py4j's errors, and OSError, if Java has ended.
         """
-        context = java_session(self.spark).sparkContext()
         if last:
             with suppress(Py4JError):  # Spark is busy: its status is a little older
-                context.listenerBus().waitUntilEmpty(CATCHES_UP)
-        store = context.statusStore()
-        for job in sorted(context.statusTracker().getJobIdsForTag(self.tag)):
+                wait_for_events(self.spark, CATCHES_UP)
+        store = job_status(self.spark)
+        for job in sorted(java_session(self.spark).sparkContext().statusTracker().getJobIdsForTag(self.tag)):
             if job not in self._ended:
                 self._look_at(store, job)
         return self._sums()

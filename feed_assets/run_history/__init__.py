@@ -5,5 +5,6 @@ of it. Its *delay* is the time from when it was wanted to its start. The *interv
 between two of its executions.
 
 Here: the table of executions (`tables`), the warning that runs will overlap (`overlap`), the day on which a deadline
-will be missed (`capacity`), and both together (`health`). Not here: Dagster, whose runs fill the table, and notices.
+will be missed (`capacity`), and both together (`health`); and the steps that run now (`live`), which are watched
+(`watching`). Not here: Dagster, whose runs fill the tables, and notices.
 """
