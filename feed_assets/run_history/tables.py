@@ -163,7 +163,9 @@ def live_steps(store: Store, base: str) -> list[LiveStep]:
     if not store.exists():
         return []
     with store.reading() as connection:
-        query = select(LIVE_STEPS).filter_by(base=base).order_by(*map(LIVE_STEPS.c.get, ("started", "run", "step")))
+        query = (
+            select(LIVE_STEPS).filter_by(base=base).order_by(LIVE_STEPS.c.started, LIVE_STEPS.c.run, LIVE_STEPS.c.step)
+        )
         return [_live_step(row) for row in connection.execute(query).mappings()]
 
 
