@@ -110,8 +110,8 @@ class LiveSteps:
         while self._open:
             step, (watch, _) = self._open.popitem()
             if (last := watch.end(succeeded=self._has_succeeded(step))) is not None:
-                message = f"{last.sentence(last.seen)}"
-                self.instance.report_engine_event(message, self.run, EngineEventData(figures(last)), step_key=step)
+                sentence = last.sentence(last.seen)
+                self.instance.report_engine_event(sentence, self.run, EngineEventData(figures(last)), step_key=step)
 
     def _failed(self, step: str) -> LiveStep | None:
         return self._open.pop(step)[0].end(succeeded=False) if step in self._open else None
@@ -150,7 +150,10 @@ def watched(run: Run, watch: Watch) -> Run:
 
 def figures(last: LiveStep) -> dict[str, Any]:
     """What is known of a step that has failed, in Dagster's metadata."""
-    shown: dict[str, Any] = {"progress": last.figures, "seconds": round((last.seen - last.started).total_seconds(), 1)}
+    shown: dict[str, Any] = {
+        "progress": f"after {last.figures}",
+        "seconds": round((last.seen - last.started).total_seconds(), 1),
+    }
     if (made := last.progress) is not None:
         shown |= {
             "stages done": made.stages_done,

@@ -51,8 +51,8 @@ class LiveStep:
 
     @property
     def figures(self) -> str:
-        """How long it took and how far it was: `after 3 min: stage 2 of 3, 118 of 200 tasks`."""
-        took = f"after {in_words((self.ended or self.seen) - self.started)}"
+        """How long it took and how far it was: `3 min: stage 2 of 3, 118 of 200 tasks`."""
+        took = in_words((self.ended or self.seen) - self.started)
         return took if self.progress is None else f"{took}: {self.progress.sentence}"
 
     @property
@@ -68,11 +68,11 @@ class LiveStep:
     def sentence(self, now: datetime) -> str:
         """What is known of the step."""
         if self.ended is not None:
-            return f"{self.title} failed {self.figures}."
+            return f"{self.title} failed after {self.figures}."
         if self.runs(now):
-            return f"{self.title} runs; {self.figures}{self.still}."
+            return f"{self.title} has run for {self.figures}{self.still}."
         return (
-            f"{self.title} has given no sign since {self.seen:%Y-%m-%d %H:%M:%S}, {self.figures}. Its process "
+            f"{self.title} has given no sign since {self.seen:%Y-%m-%d %H:%M:%S}, after {self.figures}. Its process "
             f"({self.process}) was probably killed."
         )
 

@@ -71,10 +71,10 @@ def test_a_step_that_fails_keeps_the_rows_bytes_and_tasks_of_its_last_moment_w24
     (step,) = kept(there)
     assert (step.run, step.step, step.feeds, step.first, step.last) == (result.run_id, "halted", (HALTED,), DAY, DAY)
     assert step.state(datetime.now(UTC)) == "failed"
-    assert step.figures == shown["progress"]
+    assert f"after {step.figures}" == shown["progress"]
     assert f"stage 2 of 2, {shown['tasks done']} of 6 tasks, 1,000 rows and " in step.figures
     explained = " ".join(command("explain", DAY).split())
-    assert f"run {result.run_id}: halted {DAY} failed {step.figures}." in explained
+    assert f"run {result.run_id}: halted {DAY} failed after {step.figures}." in explained
     assert [[each["state"] for each in story["steps"]] for story in json.loads(command("explain", DAY, "--json"))] == [
         [],
         ["failed"],
@@ -99,11 +99,11 @@ def test_a_step_is_shown_while_it_runs_and_leaves_nothing_when_it_succeeds(halti
     step, shown = seen
     assert (step["run"], step["feeds"], step["state"], step["first"]) == (result.run_id, [HALTED], "running", DAY)
     assert step["progress"]["rows_read"] == ROWS
-    assert shown.startswith(f"{result.run_id[:8]}  halted {DAY} runs; after ")
+    assert shown.startswith(f"{result.run_id[:8]}  halted {DAY} has run for ")
     assert kept(there) == []
     assert command("running") == ""
     logged = [each.user_message for each in there.instance.all_logs(result.run_id) if each.user_message]
-    assert any(each.startswith(f"halted {DAY} runs; after 0 s") for each in logged)
+    assert any(each.startswith(f"halted {DAY} has run for 0 s") for each in logged)
 
 
 def test_a_function_of_a_user_that_fails_has_its_figures_in_an_event_of_the_step(halting):
@@ -120,7 +120,7 @@ def test_a_function_of_a_user_that_fails_has_its_figures_in_an_event_of_the_step
     (step,) = kept(there)
     events = there.instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
     shown = [each.dagster_event.engine_event_data.metadata for each in events if each.step_key == "halted"]
-    assert [each["progress"].value for each in shown] == [step.figures]
+    assert [each["progress"].value for each in shown] == [f"after {step.figures}"]
     assert step.progress.rows_read == ROWS
 
 

@@ -14,6 +14,7 @@ from feed_assets.run_history.live import LiveStep
 from feed_assets.run_history.tables import forget_live, keep_live, live_steps, running_now
 from feed_assets.run_history.watching import Watch
 from feed_assets.state.store import Store
+from feed_assets_tests.waiting import until
 
 NOW = datetime(2026, 5, 1, 6, tzinfo=UTC)
 BASE = "file:///data"
@@ -69,17 +70,17 @@ def test_a_step_runs_until_it_ends_or_has_given_no_sign_for_a_minute(tmp_path):
         keep_live(store, BASE, each)
 
     assert running_now(store, BASE, NOW + timedelta(seconds=5)) == [alive]
-    figures = "after 3 min: stage 2 of 3, 118 of 200 tasks, 41.2 million rows and 3.1 GB read, 7,200 rows and 812 bytes"
+    figures = "3 min: stage 2 of 3, 118 of 200 tasks, 41.2 million rows and 3.1 GB read, 7,200 rows and 812 bytes"
     title = "clean_ads 2026-04-01 to 2026-04-30 (30 partitions)"
-    assert alive.sentence(NOW) == f"{title} runs; {figures} written."
+    assert alive.sentence(NOW) == f"{title} has run for {figures} written."
     assert replace(alive, changed=NOW - timedelta(minutes=2)).sentence(NOW).endswith("written, unchanged for 2 min.")
-    assert failed.sentence(NOW) == f"{title} failed {figures} written."
+    assert failed.sentence(NOW) == f"{title} failed after {figures} written."
     assert killed.sentence(NOW) == (
-        f"{title} has given no sign since 2026-05-01 05:58:00, {figures} written. Its process (host, process 7) was "
-        "probably killed."
+        f"{title} has given no sign since 2026-05-01 05:58:00, after {figures} written. Its process (host, process 7) "
+        "was probably killed."
     )
     assert [each.to_plain(NOW)["state"] for each in (alive, failed, killed)] == ["running", "failed", "silent"]
-    assert replace(alive, progress=None, first=None, last=None).sentence(NOW) == "clean_ads runs; after 3 min."
+    assert replace(alive, progress=None, first=None, last=None).sentence(NOW) == "clean_ads has run for 3 min."
 
 
 @pytest.mark.parametrize(
@@ -118,8 +119,7 @@ def test_a_database_that_cannot_be_used_is_named_once_and_fails_no_step(tmp_path
 
     with caplog.at_level(logging.INFO):
         watched.begin()
-        while sum("runs;" in each.message for each in caplog.records) < 1:
-            pass
+        until(lambda: any("has run for" in each.message for each in caplog.records))
         last = watched.end(succeeded=False)
 
     assert last is not None
