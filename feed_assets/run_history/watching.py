@@ -25,9 +25,9 @@ from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
 LONGER: Final = 1.5
-"""The log gets a line when the step has taken so many times as long as at the line before."""
+"""The log gets new figures when the step has taken so many times as long as at the line before."""
 AT_LEAST_EVERY: Final = timedelta(minutes=5)
-"""The longest time between two lines in the log."""
+"""The longest time between two lines in the log, also if nothing has changed."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Watch:
     _looking: Lock = field(default_factory=Lock)
     _kept: bool = False
     _refused: bool = False
-    _said: datetime | None = None
+    _said: LiveStep | None = None
     _thread: Thread | None = None
 
     def begin(self) -> None:
@@ -93,10 +93,17 @@ class Watch:
         now = _now()
         self.step = self._with(self._progress(), now)
         self._keep(self.step)
-        since = now - self.step.started
-        if self._said is None or now - self._said >= min(AT_LEAST_EVERY, since * (1 - 1 / LONGER)):
-            self._said = now
+        if self._is_news():
+            self._said = self.step
             self.log.info(self.step.sentence(now))
+
+    def _is_news(self) -> bool:
+        """Whether the log gets a line: for new figures now and then, for old ones when it has been quiet for long."""
+        if self.step.progress is None or self._said is None:
+            return self.step.progress is not None
+        quiet = self.step.seen - self._said.seen
+        longer = self.step.seen - self.step.started >= LONGER * (self._said.seen - self.step.started)
+        return quiet >= AT_LEAST_EVERY or (longer and self.step.progress != self._said.progress)
 
     def _ended(self) -> LiveStep:
         now = _now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -116,11 +117,29 @@ def test_a_database_that_cannot_be_used_is_named_once_and_fails_no_step(tmp_path
     (tmp_path / "file").write_text("x")
     store = Store(f"sqlite:///{tmp_path}/file/state.db")
     watched = watch(store, every=timedelta(milliseconds=20))
+    first = datetime.now(UTC)
 
     with caplog.at_level(logging.INFO):
         watched.begin()
-        until(lambda: any("has run for" in each.message for each in caplog.records))
+        until(lambda: watched.step.seen > first + 3 * watched.every)
         last = watched.end(succeeded=False)
 
     assert last is not None
     assert sum("is not kept for others to see" in each.message for each in caplog.records) == 1
+
+
+def test_the_log_gets_new_figures_ever_more_rarely_and_old_ones_every_five_minutes(tmp_path):
+    """A step of an hour, whose tasks end in its first half only."""
+    said = Watch(step(progress=None), lambda: Store("sqlite:///x"), BASE, logging.getLogger("feed_assets_tests"))
+    begun, lines = said.step.started, []
+    for seconds in range(5, 3600, 5):
+        progress = replace(MADE, tasks_done=min(seconds, 1800)) if seconds > 10 else None
+        seen = begun + timedelta(seconds=seconds)
+        said.step = replace(said.step, seen=seen, progress=progress)
+        if said._is_news():
+            said._said = said.step
+            lines.append(seconds)
+
+    assert lines[:8] == [15, 25, 40, 60, 90, 135, 205, 310]
+    assert [later - earlier for earlier, later in pairwise(lines[10:])] == [300] * (len(lines) - 11)
+    assert len(lines) == 19
