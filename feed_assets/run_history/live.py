@@ -25,7 +25,8 @@ class LiveStep:
 
     `step` is Dagster's name; `feeds` are the locations of what it makes or checks. `first` and `last` are its first and
     last partition; None without partitions. `process` is where it runs. `changed` is when the progress was another one
-    before. `ended` is None until the step ends without success. `progress` is None before the first job of Spark.
+    before. `ended` is None until the step ends without success. `progress` is None before the first job of Spark. Times
+    are those of the machine, also where the project has a fixed clock.
     """
 
     run: str
