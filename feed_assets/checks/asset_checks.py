@@ -17,6 +17,7 @@ from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.reports import report_audit, report_left_out
 from feed_assets.feed_events.results import results
 from feed_assets.feed_events.triggers import has_trigger
+from feed_assets.io_manager.live_steps import LiveSteps, watched
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.run_attempts import RunAttempts
 from feed_assets.io_manager.step_contexts import is_selected, run_of
@@ -70,7 +71,8 @@ def audit(
     `key` selects one asset of a multi-asset; each audited asset needs an audit. If all blocking expectations hold, the
     staged update is published. If one fails, it is rejected with the reason, and readers keep the update before. On a
     published update, a failed blocking expectation invalidates it, and an expectation that cannot be judged any more
-    warns. The checks need the resources `blackboard`, `spark`, `clock`, `limits` and `attempts`.
+    warns. The checks need the resources `blackboard`, `spark`, `clock`, `limits`, `attempts` and
+    `live_steps`.
 
     Raises DagsterInvalidDefinitionError if the asset is not an audited feed, if the expectations are no list, or if
     two have the same name.
@@ -102,15 +104,21 @@ def audit(
         clock: Clock,
         limits: Limits,
         attempts: dg.ResourceParam[RunAttempts],
+        live_steps: dg.ResourceParam[LiveSteps],
     ) -> Iterator[dg.AssetCheckResult]:
         if partitions is not None and not (context.has_partition_key or context.has_partition_key_range):
             # The button "Execute all" of Dagster 1.13 asks for no partition.
             raise dg.Failure(description=NO_PARTITION.format(audit_name(key)), allow_retries=False)
-        run = run_of(context.run, blackboard, spark, clock, context.log)
+        keys = list(map(str, context.partition_keys)) if partitions is not None else [None]
+        places = [(declaration.location, partition) for partition in keys]
         made_here = is_selected(context, key)
         audited: dict[str | None, Audited] = {}
-        with retrying(context.retry_number):
-            for partition in map(str, context.partition_keys) if partitions is not None else [None]:
+        with (
+            live_steps.watching(audit_name(key), places, context.log, context.retry_number) as watch,
+            retrying(context.retry_number),
+        ):
+            run = watched(run_of(context.run, blackboard, spark, clock, context.log), watch)
+            for partition in keys:
                 try:
                     audited[partition] = one = audit_output(
                         run,

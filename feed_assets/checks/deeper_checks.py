@@ -16,6 +16,7 @@ from feed_assets.file_feed.control import read_record
 from feed_assets.file_feed.feed import Update
 from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.record import CheckOutcome
+from feed_assets.io_manager.live_steps import LiveSteps, watched
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import is_selected, run_of
 from feed_assets.partitions.time_windows import partitions_before, window_of
@@ -81,18 +82,24 @@ def deeper(
         clock: Clock,
         limits: Limits,
         slot_marks: dg.ResourceParam[SlotMarks],
+        live_steps: dg.ResourceParam[LiveSteps],
     ) -> Iterator[dg.AssetCheckResult]:
         if is_selected(context, key):
             context.log.info("Deeper checks run on demand: when the profile of this update is unusual.")
             return
         if partitions is not None and not (context.has_partition_key or context.has_partition_key_range):
             raise dg.Failure(description=NO_PARTITION.format(name), allow_retries=False)
-        run = run_of(context.run, blackboard, spark, clock, context.log)
         selected = {each.name for each in context.selected_asset_check_keys}
         wanted = [each for each in expectations if each.name in selected]
+        keys = list(map(str, context.partition_keys)) if partitions is not None else [None]
+        places = [(declaration.location, partition) for partition in keys]
         audited: dict[str | None, Audited] = {}
-        with retrying(context.retry_number):
-            for partition in map(str, context.partition_keys) if partitions is not None else [None]:
+        with (
+            live_steps.watching(name, places, context.log, context.retry_number) as watch,
+            retrying(context.retry_number),
+        ):
+            run = watched(run_of(context.run, blackboard, spark, clock, context.log), watch)
+            for partition in keys:
                 update = latest(declaration.on(run.board), partition, now=run.now())
                 if update is None:
                     message = f"{declaration.on(run.board).title(partition)} has no valid update to check."

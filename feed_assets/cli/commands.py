@@ -54,6 +54,7 @@ OF_EVERY_PROJECT: Final[Mapping[str, LazyCommand]] = {
     "deliver": _ours("deliver_command", "Updates to a stream of Kinesis, and on to a key-value store.", "deliver"),
     "explain": _ours("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
     "late": _ours("late", "What came late: days by source, growth, decision, last re-run."),
+    "running": _ours("running", "Which steps run now, and how far they are."),
     "health": _ours("health", "Whether runs will overlap, and which deadlines will be missed."),
     "feeds": _ours("feeds", "Every feed below a base: partitions, latest update, state."),
     "sources": _ours("sources_command", "The partners' sources; also to check, and to try on a file.", "sources"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.project.assembly import Project
     from feed_assets.resources.settings import Settings
+    from feed_assets.run_history.live import LiveStep
     from feed_assets.state.store import Store
 
 
@@ -39,6 +40,8 @@ def explain(day: date | None, *, as_json: bool) -> None:
     Without DATE, show every day with unprocessed raw data, and what happens next.
 
     Of an asset with a deadline it shows what is expected of the next days' runs.
+
+    Of a step that runs, failed or was killed since the update in force, it shows how far it is or was.
 
     Reports on late data of DATE come last. All of it comes from storage. If Dagster's database exists, failed runs are
     shown, too. If it or its dagster.yaml cannot be used, the command shows the rest first, and exits with code 1.
@@ -58,6 +61,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
     stories = stories_of(board, feeds, installation.sources, day, now=now, store=store, gate=_gate(installation))
     reports = kept_reports(board, str(day), now=settings.clock.now())
     deadlines = _deadlines(installation, store)
+    steps = {(story.location, story.day): _steps(story, store, board.uri("")) for story in stories}
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
     try:
@@ -70,12 +74,13 @@ def explain(day: date | None, *, as_json: bool) -> None:
                 asdict(story)
                 | {"failed_runs": None if unknown else _of(story, failed)}
                 | {"deadline": deadlines.get(story.asset)}
+                | {"steps": [each.to_plain(datetime.now(UTC)) for each in steps[story.location, story.day]]}
                 | {"late_reports": [asdict(each) for each in reports if story.location in each.request["computed"]]}
                 for story in stories
             ]
         )
     else:
-        _show_day(installation.project, stories, failed, deadlines)
+        _show_day(installation.project, stories, failed, deadlines, steps)
         _show_reports(reports)
     if unknown is not None:
         raise unknown
@@ -111,12 +116,26 @@ def _deadlines(installation: Installation, store: Store) -> dict[str, str]:
     return {each.series.removeprefix(ASSET): each.of_deadline for each in found}
 
 
+def _steps(story: AssetStory, store: Store, base: str) -> list[LiveStep]:
+    """The steps that run, and those without success, that have begun since the update in force of a story."""
+    from feed_assets.file_feed.names import begun  # noqa: PLC0415 - loaded when used
+    from feed_assets.run_history.tables import live_steps  # noqa: PLC0415 - loads SQLAlchemy
+
+    since = begun(story.latest) if story.latest else None
+    found = (each for each in live_steps(store, base) if each.has(story.location, story.day))
+    return [each for each in found if since is None or each.started >= since]
+
+
 def _show_day(
-    project: Project, stories: Sequence[AssetStory], failed: Sequence[FailedRun], deadlines: Mapping[str, str]
+    project: Project,
+    stories: Sequence[AssetStory],
+    failed: Sequence[FailedRun],
+    deadlines: Mapping[str, str],
+    steps: Mapping[tuple[str, str], Sequence[LiveStep]],
 ) -> None:
     _say_where(project.settings)
     for story in stories:
-        _show(story, deadlines.get(story.asset, ""))
+        _show(story, deadlines.get(story.asset, ""), steps[story.location, story.day])
     if project.note:
         click.echo()
         print_text(project.note)
@@ -184,13 +203,15 @@ def _of(story: AssetStory, failed: Sequence[FailedRun]) -> list[dict[str, object
     return [asdict(run) for run in failed if story.asset in run.assets]
 
 
-def _show(story: AssetStory, deadline: str) -> None:
+def _show(story: AssetStory, deadline: str, steps: Sequence[LiveStep]) -> None:
     click.echo()
     print_text(f"{story.asset} {story.day}  ({story.location})")
     print_text(f"  in force: {story.latest or 'nothing valid'}", indent="    ")
     print_text(f"  standing: {story.standing}", indent="    ")
     if deadline:
         print_text(f"  deadline: {deadline}", indent="    ")
+    for step in steps:
+        print_text(f"  run {step.run}: {step.sentence(datetime.now(UTC))}", indent="    ")
     if not story.updates:
         print_text("  no updates yet")
         return

@@ -28,6 +28,22 @@ def java_machine(spark: SparkSession) -> Any:
     return spark._jvm  # noqa: SLF001 - as above
 
 
+def wait_for_events(spark: SparkSession, milliseconds: int | None = None) -> None:
+    """Return when Spark's status has taken in all events up to now. Raises Py4JError if it takes longer than that."""
+    bus = java_session(spark).sparkContext().listenerBus()
+    _ = bus.waitUntilEmpty() if milliseconds is None else bus.waitUntilEmpty(milliseconds)
+
+
+def job_status(spark: SparkSession) -> Any:
+    """Java's store of what is known of jobs and stages: their tasks, and what these have read and written."""
+    return java_session(spark).sparkContext().statusStore()
+
+
+def query_status(spark: SparkSession) -> Any:
+    """Java's store of what is known of queries and writes: their plans, and the metrics of these."""
+    return java_session(spark).sharedState().statusStore()
+
+
 def estimated_bytes(frame: DataFrame) -> int:
     """Spark's estimate of a frame's size, before it is optimized: the sizes of its files, however it filters them.
 

@@ -39,7 +39,7 @@ from feed_assets.engine.csv_dialect import (
     require_separator,
     require_whole,
 )
-from feed_assets.engine.jvm import java_session
+from feed_assets.engine.jvm import query_status, wait_for_events
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.spark_schemas import footer
@@ -346,9 +346,8 @@ def _format(update: Update, uri: str) -> str:
 
 def _committed(spark: SparkSession, label: str) -> Written:
     """The counts of the committed tasks of the write with this description, from Spark's own records."""
-    session = java_session(spark)
-    session.sparkContext().listenerBus().waitUntilEmpty()
-    store = session.sharedState().statusStore()
+    wait_for_events(spark)
+    store = query_status(spark)
     executions = store.executionsList()
     for index in range(executions.size() - 1, -1, -1):
         execution = executions.apply(index)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.feed_events.results import ABOUT_THE_UPDATE
 from feed_assets.file_feed.wording import observed_values
 
@@ -67,6 +69,13 @@ def _cause(error: Any) -> str:
     if error.cls_name == dg.DagsterExecutionInterruptedError.__name__:
         return STOPPED
     return root_cause(OWN.sub("", error.message))
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a step fails that raises this error, in a line."""
+    while error.__cause__ is not None and not isinstance(error, FeedAssetsError):
+        error = error.__cause__
+    return root_cause(OWN.sub("", "".join(traceback.format_exception_only(error))))
 
 
 def root_cause(message: str) -> str:

@@ -21,6 +21,7 @@ from feed_assets.file_feed.names import SECOND, begun
 from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.staging import Staged
 from feed_assets.file_feed.start_objects import has_start
+from feed_assets.io_manager.live_steps import LIVE_STEPS, LiveSteps, watched
 from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.run_attempts import ATTEMPTS, RunAttempts
@@ -44,18 +45,20 @@ from feed_assets.steps.step import MissingUpdateError, Reading, Step
 
 
 def file_feed_io_manager(sources: Iterable[Source], digested: Collection[dg.AssetKey] = ()) -> dg.IOManagerDefinition:
-    """The IO manager of a project with these sources, on the run's `blackboard`, `spark`, `clock` and `attempts`.
+    """The IO manager of a project with these sources, on the resources of a run, including overrides.
 
-    The records of `digested` assets, which assets with a trigger read, have a digest of the rows. Uses the run's
-    resources, including overrides in its configuration.
+    These are `blackboard`, `spark`, `clock`, `attempts` and `live_steps`. The records of `digested` assets, which
+    assets with a trigger read, have a digest of the rows.
     """
     by_key = {source.key: source for source in sources}
 
-    @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock", ATTEMPTS})
+    @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock", ATTEMPTS, LIVE_STEPS})
     def file_feed(context: dg.InitResourceContext) -> FileFeedIOManager:
         given = context.resources
         digests = frozenset(digested)
-        return FileFeedIOManager(given.blackboard, given.spark, given.clock, given.attempts, by_key, digests)
+        return FileFeedIOManager(
+            given.blackboard, given.spark, given.clock, given.attempts, given.live_steps, by_key, digests
+        )
 
     return file_feed
 
@@ -81,6 +84,7 @@ class FileFeedIOManager(dg.IOManager):
     spark: SparkResource
     clock: Clock
     attempts: RunAttempts
+    live: LiveSteps
     sources: Mapping[str, Source]
     digested: frozenset[dg.AssetKey] = frozenset()
 
@@ -101,7 +105,8 @@ class FileFeedIOManager(dg.IOManager):
                 f"{context.asset_key.to_user_string()} is neither a feed nor raw data: give the asset "
                 "`metadata=feed_metadata(...)` or `raw_metadata(...)`."
             )
-        with retrying(context.step_context.previous_attempt_count):
+        attempt = context.step_context
+        with self.live.failing(attempt.step.key), retrying(attempt.previous_attempt_count):
             checked = declared_feed(context.definition_metadata)
             if source is not None and checked is not None:
                 return self._read_days(context, source, checked)
@@ -156,8 +161,9 @@ class FileFeedIOManager(dg.IOManager):
             boundary = observed.pop(BOUNDARY, None) or plain(context.output_metadata.get(BOUNDARY))
             return {"boundary": boundary} if boundary else {}
 
-        with retrying(context.step_context.previous_attempt_count):
-            step, run = self._step(context), context.step_context.dagster_run
+        attempt = context.step_context
+        with self.live.failing(attempt.step.key), retrying(attempt.previous_attempt_count):
+            step, run = self._step(context), attempt.dagster_run
             places = [(declaration.location, partition) for partition in frames]
             published = {
                 place: found for place in places if (found := self._published_before(context, declaration, place))
@@ -174,6 +180,7 @@ class FileFeedIOManager(dg.IOManager):
                     step.publish(staged)
                 if not declaration.audited and has_trigger(context.definition_metadata):
                     self.attempts.end(run, (declaration.location, staged.claim.partition), State.PUBLISHED)
+        self.live.written(attempt.step.key, places)
 
     def _published_before(self, context: dg.OutputContext, declaration: FeedDeclaration, place: Place) -> Staged | None:
         """The update that an earlier attempt at this step published before its process died, or None.
@@ -236,5 +243,8 @@ class FileFeedIOManager(dg.IOManager):
             taken = self.attempts.take(step.dagster_run, flows)
             starts = {place: each.forced_key or flows[place] for place, each in taken.items()}
             run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log, starts)
-            self._steps[step] = Step.begin(run, outputs_of(step, self, self.digested))
+            outputs = list(outputs_of(step, self, self.digested))
+            places = [output.place for output in outputs]
+            watch = self.live.begin(step.step.key, places, step.log, attempts_before=step.previous_attempt_count)
+            self._steps[step] = Step.begin(watched(run, watch), outputs)
         return self._steps[step]

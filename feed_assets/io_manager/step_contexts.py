@@ -34,6 +34,7 @@ INFRASTRUCTURE = frozenset(
         "file_feed",
         "io_manager",
         "limits",
+        "live_steps",
         "project",
         "slot_marks",
         "spark",

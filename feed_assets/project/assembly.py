@@ -28,6 +28,7 @@ from feed_assets.dependencies.declared.loading import DeclaredDataset, load_data
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.feed_events.scheduled import remembers
 from feed_assets.feed_events.triggers import TRIGGER
+from feed_assets.io_manager.live_steps import LIVE_STEPS, live_steps
 from feed_assets.io_manager.manager import file_feed_io_manager
 from feed_assets.io_manager.run_attempts import ATTEMPTS, run_attempts
 from feed_assets.late_data.day_phases import lookback_days
@@ -195,6 +196,7 @@ class Project:
             "clock": settings.clock,
             "limits": Limits(),
             ATTEMPTS: run_attempts,
+            LIVE_STEPS: live_steps(),
             PROJECT: self,
         }
         if settings.warehouse:

@@ -5,6 +5,6 @@ Words: a *series* is work that repeats, such as the runs of a schedule, those of
 of a series is the usual time between two of its executions.
 
 Here: the table of executions (`tables`), the warning that runs will overlap (`overlap`), the day on which a deadline
-will be missed (`capacity`), figures of tasks (`task_figures`), and all together (`health`). Not here: Dagster, whose
-runs fill the table, and notices.
+will be missed (`capacity`), figures of tasks (`task_figures`), and all together (`health`); and the steps that run now
+(`live`), which are watched (`watching`). Not here: Dagster, whose runs fill the tables, and notices.
 """

@@ -1,28 +1,34 @@
-"""The executions that are kept, the warnings that people got, and the ticks that wait: their rows.
+"""The executions that are kept, the warnings that people got, the ticks that wait, and steps under way: their rows.
 
 Here: the tables, and their bounds. Not here: what fills them (`sensors.ended_runs`), and what follows (`health`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import column, delete, insert, select, table
+from sqlalchemy import column, delete, insert, select, table, update
 from sqlalchemy.engine import Connection
 
+from feed_assets.engine.progress import Progress
 from feed_assets.run_history.executions import Execution
+from feed_assets.run_history.live import LiveStep
 from feed_assets.run_history.remembered import Remembered
 from feed_assets.state.event_log import stored_time
 from feed_assets.state.store import Store
 
 LOG: Final = "run_history"
+LIVE_LOG: Final = "live_steps"
+"""The log of LIVE_STEPS: a step that runs waits for nobody else."""
 KEPT: Final = timedelta(days=60)
 """How long an execution is kept."""
 ROWS: Final = 2_000
 """The most executions of a series that are kept: 60 days of each hour, a week of each five minutes."""
+LIVE_ROWS: Final = 1_000
+"""The most steps without success that are kept."""
 FORGOTTEN_AFTER: Final = timedelta(days=7)
 """A warning that nobody saw for so long is over: the next one is news."""
 TIMES: Final = ("wanted", "started", "ended")
@@ -31,6 +37,11 @@ EXECUTIONS = table("feed_assets_executions", column("base"), *map(column, Execut
 WARNINGS = table("feed_assets_health_warnings", *map(column, ("base", "series", "kind", "since", "seen")))
 
 TICKS = table("feed_assets_remembered_ticks", column("base"), *map(column, Remembered.__dataclass_fields__))
+
+FIGURES: Final = tuple(Progress.__dataclass_fields__)
+STEP: Final = tuple(name for name in LiveStep.__dataclass_fields__ if name != "progress")
+STEP_TIMES: Final = ("started", "seen", "changed", "ended")
+LIVE_STEPS = table("feed_assets_live_steps", *map(column, ("base", *STEP, *FIGURES)))
 
 Warned = tuple[str, str]
 """A series, and the kind of a warning."""
@@ -120,6 +131,62 @@ def forget(store: Store, base: str, tick: Remembered) -> None:
     with store.writing(LOG) as transaction:
         where = {"base": base, "schedule": tick.schedule, "partition": tick.partition}
         transaction.connection.execute(delete(TICKS).filter_by(**where))
+
+
+def keep_live(store: Store, base: str, step: LiveStep) -> None:
+    """Keep how far a step is, in place of what was kept of it before. Raises StoreError.
+
+    A new step forgets old ones: those that nobody looked at for KEPT, and those beyond LIVE_ROWS.
+    """
+    row, where = _live_row(base, step), {"base": base, "run": step.run, "step": step.step}
+    with store.writing(LIVE_LOG) as transaction:
+        connection = transaction.connection
+        if connection.execute(update(LIVE_STEPS).filter_by(**where).values(row)).rowcount:
+            return
+        connection.execute(insert(LIVE_STEPS).values(row))
+        of_base = LIVE_STEPS.c.base == base
+        connection.execute(delete(LIVE_STEPS).where(of_base, LIVE_STEPS.c.seen < stored_time(step.seen - KEPT)))
+        newest = select(LIVE_STEPS.c.seen).where(of_base).order_by(LIVE_STEPS.c.seen.desc())
+        oldest_kept = connection.execute(newest.offset(LIVE_ROWS - 1).limit(1)).scalar()
+        if oldest_kept is not None:
+            connection.execute(delete(LIVE_STEPS).where(of_base, LIVE_STEPS.c.seen < oldest_kept))
+
+
+def forget_live(store: Store, base: str, run: str, step: str) -> None:
+    """Forget a step: it has succeeded. Raises StoreError."""
+    with store.writing(LIVE_LOG) as transaction:
+        transaction.connection.execute(delete(LIVE_STEPS).filter_by(base=base, run=run, step=step))
+
+
+def live_steps(store: Store, base: str) -> list[LiveStep]:
+    """The steps that run, and those that ended without success, the oldest first. Raises StoreError."""
+    if not store.exists():
+        return []
+    with store.reading() as connection:
+        query = (
+            select(LIVE_STEPS).filter_by(base=base).order_by(LIVE_STEPS.c.started, LIVE_STEPS.c.run, LIVE_STEPS.c.step)
+        )
+        return [_live_step(row) for row in connection.execute(query).mappings()]
+
+
+def running_now(store: Store, base: str, now: datetime) -> list[LiveStep]:
+    """The steps that run now, the oldest first. `base` is the base's URI. Raises StoreError."""
+    return [each for each in live_steps(store, base) if each.runs(now)]
+
+
+def _live_row(base: str, step: LiveStep) -> dict[str, Any]:
+    row = {"base": base, **{name: getattr(step, name) for name in STEP}, "feeds": "\n".join(step.feeds)}
+    row |= {name: row[name] and stored_time(row[name]) for name in STEP_TIMES}
+    return row | {name: getattr(step.progress, name, None) for name in FIGURES}
+
+
+def _live_step(row: Mapping[Any, Any]) -> LiveStep:
+    values = {name: row[name] for name in STEP} | {"feeds": tuple(row["feeds"].split("\n"))}
+    times = {name: row[name] and datetime.fromisoformat(row[name]) for name in STEP_TIMES}
+    known = row["tasks"] is not None
+    return LiveStep(
+        **{**values, **times}, progress=Progress(**{name: row[name] for name in FIGURES}) if known else None
+    )
 
 
 def _bound(connection: Connection, base: str, series: str) -> None:

@@ -233,7 +233,7 @@ def test_resources_that_are_replaced_are_those_the_io_manager_uses(tmp_path):
     assert definitions.resources["blackboard"] is other
     file_feed = definitions.resources["file_feed"]
     given: dict[str, object] = {name: definitions.resources[name] for name in file_feed.required_resource_keys}
-    given["attempts"] = None  # those of a run
+    given["attempts"] = given["live_steps"] = None  # those of a run
     assert file_feed(dg.build_init_resource_context(resources=given)).blackboard == other
 
 

@@ -7,6 +7,7 @@ of the tests, which survives it, as a cluster does.
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -23,17 +24,22 @@ from feed_assets.blackboard.location import open_blackboard
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.feed_events.declarations import feed_metadata
 from feed_assets.file_feed import history
+from feed_assets.io_manager.live_steps import live_steps
 from feed_assets.project.assembly import Project
 from feed_assets.quality.expectation import Expectation, Judgement
 from feed_assets.resources.settings import Settings
+from feed_assets.run_history.tables import live_steps as kept_steps
+from feed_assets.state.store import Store
 from feed_assets_tests.faults.processes import die, run_until_killed
 from feed_assets_tests.harness import REGISTERED, Installation, SwitchedBlackboardResource
+from feed_assets_tests.waiting import until
 
 MADE, COPIED = "made/v1.0", "copied/v1.0"
 SCHEMA = StructType([StructField("number", LongType())])
 ROWS = 10
 
 IN_THE_AUDIT = "in the audit"
+WHEN_SEEN = "in the audit, when its figures are kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +157,19 @@ def _run(settings: Settings, ref: Any, address: dict[str, str], day: str, point:
     if isinstance(point, Point):
         REGISTERED[settings.base] = Killing(open_blackboard(settings.base), point, die)
         resources["blackboard"] = SwitchedBlackboardResource(base=settings.base)
-    there = definitions(settings, judging=die if point == IN_THE_AUDIT else lambda: None, **resources)
+    judging: Callable[[], object] = die if point == IN_THE_AUDIT else lambda: None
+    if point == WHEN_SEEN:
+        resources["live_steps"], judging = live_steps(timedelta(milliseconds=50)), lambda: _die_when_seen(settings)
+    there = definitions(settings, judging=judging, **resources)
     with dg.DagsterInstance.from_ref(ref) as instance:
         job = there.resolve_implicit_global_asset_job_def()
         selection = frozenset({dg.AssetKey("made"), dg.AssetKey("copied")})
         subset = job.get_subset(asset_selection=selection)
         run = instance.create_run_for_job(subset, tags={"dagster/partition": day}, asset_selection=selection)
         execute_run(InMemoryJob(subset), run, instance)
+
+
+def _die_when_seen(settings: Settings) -> None:
+    base = open_blackboard(settings.base).uri("")
+    until(lambda: any(each.step == "made_audit" and each.progress for each in kept_steps(Store(settings.state), base)))
+    die()
