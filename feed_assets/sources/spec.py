@@ -128,6 +128,11 @@ class Source(BaseModel):
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     """Hours after the last hour of a day until the day is due. The partner may send until then."""
 
+    most_hours: Annotated[int, Field(ge=24, le=1_000_000)] = 1000
+    """In how many hours of event time the records of one file may land. A file with more is held back, because
+    `event_time` is likely wrong: see [Land files](../sources.md#land-files). A file that landed before, also by
+    `feed-assets land --any-hours`, may have as many as it had."""
+
     may_be_empty: bool = False
     """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is
     empty only if it is empty for all sources of the kind."""
@@ -188,6 +193,7 @@ class Source(BaseModel):
             "lookback_days",
             "buffer_hours",
             "may_be_empty",
+            "most_hours",
             "recipients",
             "complete",
             "poll",
