@@ -45,9 +45,7 @@ def test_a_name_may_have_the_ending_of_its_format_or_none_and_behind_it_a_number
         *(("a.csv.xz", ".xz"), ("a.tar.gz", ".tar"), ("a.tgz", ".tgz"), ("a.xlsx", ".xlsx"), ("a.csv.bz2.lz4", ".lz4")),
     ],
 )
-def test_endings_of_other_formats_of_unfinished_files_and_of_what_nothing_reads_are_refused(
-    source, more, name, ending
-):
+def test_endings_of_other_formats_of_unfinished_files_and_of_what_nothing_reads_are_refused(source, more, name, ending):
     with pytest.raises(LandingError) as refused:
         check_name(name, source(more=more))
 

@@ -55,9 +55,7 @@ def rows(spark, board, source):
 AT = "2019-11-24 05:00:00"
 
 
-def test_empty_columns_at_the_end_of_a_header_are_ignored_whether_or_not_lines_have_them(
-    spark, board, described, sent
-):
+def test_empty_columns_at_the_end_of_a_header_are_ignored_whether_or_not_lines_have_them(spark, board, described, sent):
     """Excel writes the separators of empty columns into the first lines only."""
     lines = [
         f"1,{AT},a,,",
@@ -178,9 +176,7 @@ def test_a_file_that_a_person_let_land_may_land_again_with_as_many_hours(spark, 
 
     landed = land(spark, board, source, file, now=NOW, any_hours=True)
     corrected = described("type: csv, header: true, columns: [id, time, ad]", more="most_hours: 24\ntime_zone: UTC")
-    again = land(
-        spark, board, corrected.model_copy(update={"null_tokens": ("none",)}), landed, now=NOW, again=True
-    )
+    again = land(spark, board, corrected.model_copy(update={"null_tokens": ("none",)}), landed, now=NOW, again=True)
 
     assert (landed.landed, again.landed, again.generation) == (60, 60, 2)
     assert Counter(len(each.partitions) for each in (landed, again)) == {60: 2}

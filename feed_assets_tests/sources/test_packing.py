@@ -115,7 +115,7 @@ def test_a_text_that_begins_with_the_letters_of_bzip2_is_a_text(look):
 
 def test_a_pipe_is_refused_at_once_and_not_waited_for(look, tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(LandingError, match="is a pipe or a device, .* write its content into a file"):
+    with pytest.raises(LandingError, match=r"is a pipe or a device, .* write its content into a file"):
         inspect(tmp_path / "pipe.csv", None, tmp_path)  # type: ignore[arg-type]
 
 
@@ -143,7 +143,7 @@ def test_a_character_cut_by_the_end_of_a_block_is_no_wrong_byte_and_one_cut_by_t
 def test_nul_bytes_in_some_lines_are_kept_for_their_records_and_those_in_all_lines_are_another_encoding(look):
     assert look("some.csv", b"id,time,ad\n1,\0,a\n2,,b\n").nuls
     assert look("end.csv", TEXT + b"\0" * 5000).nuls
-    with pytest.raises(LandingError, match="has NUL bytes in all lines, .* may be UTF-16-LE"):
+    with pytest.raises(LandingError, match=r"has NUL bytes in all lines, .* may be UTF-16-LE"):
         look("wide.csv", TEXT.decode().encode("utf-16-le"))
 
 
