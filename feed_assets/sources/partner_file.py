@@ -115,10 +115,7 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
     the wrong ending for the source's format; or if its path does not match the pattern of `poll`. It is a PassingError
     if the disk does not read the file.
     """
-    if not path.is_file():
-        raise LandingError(f"{path} {_instead_of_a_file(path)}")
-    if name is None:
-        check_name(str(path), source)
+    check_path(path, source if name is None else None)
     named = name or _name(path, source)
     try:
         named.encode()
@@ -138,6 +135,14 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
         raise LandingError(f"{path}: {_not_encoded(error)}; correct `encoding` {_field(source)}") from error
     except OSError as error:
         raise PassingError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def check_path(path: Path, source: Source | None) -> None:
+    """Raise LandingError if no file is there, or if its name does not fit the source. Nothing is read."""
+    if not path.is_file():
+        raise LandingError(f"{path} {_instead_of_a_file(path)}")
+    if source is not None:
+        check_name(str(path), source)
 
 
 def _instead_of_a_file(path: Path) -> str:
