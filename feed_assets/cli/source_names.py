@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.installation import Installation
+from feed_assets.cli.output import complain
 
 if TYPE_CHECKING:
     from feed_assets.sources.spec import Source
@@ -23,9 +24,16 @@ def sources_named(
 ) -> list[Source]:
     """The sources with these names, or without names all of them, among those that `only` accepts.
 
-    Raises BadParameter if there is none of a name; it says what `only` accepts as `described`.
+    A source whose description cannot be used is left out, with a message, if no name is given. Raises SpecError if a
+    name is that of such a source, and BadParameter if there is none of a name; it says what `only` accepts as
+    `described`.
     """
-    known = [source for source in installation.sources if only(source)]
+    for source in (each for each in installation.sources if each.problems):
+        if {source.name, source.key} & set(names):
+            source.require_usable()
+        elif not names:
+            complain(f"Error: {source.key} is left out, as its description cannot be used: {source.problems}")
+    known = [source for source in installation.sources if not source.problems and only(source)]
     for name in names:
         if not any(name in {source.name, source.key} for source in known):
             there = ", ".join(source.key for source in known) or f"none in {installation.settings.sources_directory}"

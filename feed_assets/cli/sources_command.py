@@ -41,6 +41,9 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 
     installation = load_installation()
     settings, known, board = installation.settings, installation.sources, installation.blackboard
+    for stopped in (source.problems for source in known if source.problems):
+        complain(f"Error: {stopped}")
+    known = tuple(source for source in known if not source.problems)
     days: dict[str, list[date]] = defaultdict(list)
     for source, day in raw_days(board, [each.key for each in known], date.min, date.max):
         days[source].append(day)
@@ -99,7 +102,8 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
                     complain(f"Warning: {warning}")
                 for location, part in zones_dropped(spark, source).items():
                     complain(f"Warning: {source.problem(location, zone_warning(part, source))}.")
-    if not wanted:
+    refused += sum(bool(source.problems) for source in installation.sources) if not names else 0
+    if not installation.sources:
         say(f"There is no source in {settings.sources_directory}.")
     if refused:
         ctx.exit(FAILED)

@@ -104,6 +104,7 @@ def land_files(
     A LandingError says that the file cannot be read, lacks a column that the source needs, or was not kept. Raises
     SpecError if Spark does not take an expression of the source; then nothing has landed.
     """
+    source.require_usable()
     session = _session(spark)
     check_expressions(session, source)
     landings, remaining = _Landings(session, blackboard, source, now, again, any_hours, seen, begin), iter(files)

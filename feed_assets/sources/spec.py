@@ -151,11 +151,36 @@ class Source(BaseModel):
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
+    _unusable: str = PrivateAttr(default="")
 
     @classmethod
     def of(cls, values: object, kinds: Iterable[Kind]) -> Self:
         """The source with these fields, of one of these kinds. Raises pydantic's ValidationError."""
         return cls.model_validate(values, context=by_name(kinds))
+
+    @classmethod
+    def unusable(cls, kind: Kind, name: str, problems: str) -> Self:
+        """A source that stands for a description with these problems, a line each.
+
+        It has its place in the project, so that the other sources go on. Landing its files and computing its days
+        fails with the problems. Raises pydantic's ValidationError for a wrong name.
+        """
+        columns = {column: f"CAST(NULL AS {kind.columns[column]})" for column in kind.required}
+        fields = {"name": name, "kind": kind.name, "columns": columns, "identity": ["unknown"]}
+        assumed = {"format": {"type": "csv", "columns": ["unknown"]}, "growth_threshold_percent": 5, "lookback_days": 7}
+        source = cls.of(fields | assumed, [kind])
+        source._unusable = problems  # noqa: SLF001 - a Source's own
+        return source
+
+    @property
+    def problems(self) -> str:
+        """Why its description cannot be used, a line for each problem; empty if it can."""
+        return self._unusable
+
+    def require_usable(self) -> None:
+        """Raise SpecError if its description cannot be used."""
+        if self._unusable:
+            raise SpecError(self._unusable)
 
     def model_post_init(self, context: Any, /) -> None:
         """Keep the kind beside its name."""

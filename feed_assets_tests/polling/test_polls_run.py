@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.schemas import KINDS
 from feed_assets.cli.main import main
+from feed_assets.project.assembly import PROJECT
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import raw_days, raw_frame
@@ -122,12 +123,14 @@ def test_dagster_loads_the_schedules_of_several_polled_sources(tmp_path, outbox)
     assert {"poll_ads_shop_ads", "poll_ads_mall_ads"} <= {each.name for each in defs.schedules}
 
 
-def test_a_cron_that_is_none_is_a_message_with_its_line(tmp_path, outbox):
+def test_a_cron_that_is_none_stops_its_source_with_a_message_with_its_line(tmp_path, outbox):
     describe(tmp_path / "sources" / "shop_ads.yaml", outbox, every="at noon")
+    project = build_definitions(settings_below(tmp_path / "base", tmp_path / "sources")).resources[PROJECT]
+    (source,) = project.sources
     with pytest.raises(
         SpecError, match=r"shop_ads\.yaml:\d+: poll\.every: 'at noon' is no schedule; write five fields"
     ):
-        build_definitions(settings_below(tmp_path / "base", tmp_path / "sources"))
+        source.require_usable()
 
 
 def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_take(
