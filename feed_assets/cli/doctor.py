@@ -65,7 +65,7 @@ def _findings() -> Iterator[tuple[str, Finding]]:
     for source in loaded[0].sources if loaded else ():
         if source.problems:
             advice = f"Until it is corrected, its files do not land, and no day of {source.kind} is computed."
-            yield source.key, Finding("fails", f"{source.problems}.", advice)
+            yield source.key, Finding("fails", f"{'; '.join(source.problems.splitlines())}.", advice)
     try:
         settings = Settings.from_environment()
     except (SettingsError, StoreError, WarehouseError, CatalogError, UnknownLocationError):

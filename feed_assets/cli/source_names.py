@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.installation import Installation
-from feed_assets.cli.output import complain
 
 if TYPE_CHECKING:
     from feed_assets.sources.spec import Source
@@ -24,15 +23,13 @@ def sources_named(
 ) -> list[Source]:
     """The sources with these names, or without names all of them, among those that `only` accepts.
 
-    A source whose description cannot be used is left out, with a message, if no name is given. Raises SpecError if a
+    Leaves out sources whose description cannot be used, which the project logs. Raises ClickException if a
     name is that of such a source, and BadParameter if there is none of a name; it says what `only` accepts as
     `described`.
     """
-    for source in (each for each in installation.sources if each.problems):
-        if {source.name, source.key} & set(names):
-            source.require_usable()
-        elif not names:
-            complain(f"Error: {source.key} is left out, as its description cannot be used: {source.problems}")
+    for source in installation.sources:
+        if source.problems and {source.name, source.key} & set(names):
+            raise click.ClickException(f"{source.key} is stopped: correct its description.")
     known = [source for source in installation.sources if not source.problems and only(source)]
     for name in names:
         if not any(name in {source.name, source.key} for source in known):

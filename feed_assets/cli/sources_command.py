@@ -41,8 +41,6 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 
     installation = load_installation()
     settings, known, board = installation.settings, installation.sources, installation.blackboard
-    for stopped in (source.problems for source in known if source.problems):
-        complain(f"Error: {stopped}")
     known = tuple(source for source in known if not source.problems)
     days: dict[str, list[date]] = defaultdict(list)
     for source, day in raw_days(board, [each.key for each in known], date.min, date.max):

@@ -67,15 +67,15 @@ def test_the_project_loads_shows_the_problem_and_asks_for_no_day_that_would_lack
     assert dg.AssetKey(["clean_clicks"]) not in watched
 
 
-def test_a_command_that_names_the_source_fails_and_others_leave_it_out(run, base):
+def test_a_command_that_names_the_source_fails_and_others_leave_it_out(run, base, caplog):
     listed = run("sources")
     named = run("land", "shop_clicks", __file__, code=None)
 
     assert "ads/shop_ads" in listed.stdout
-    assert "1.yaml:" in listed.stderr
-    assert named.exit_code != 0
-    assert "1.yaml:" in named.stderr
-    assert "Traceback" not in named.output
+    assert "clicks/shop_clicks" not in listed.stdout
+    assert caplog.text.count("clicks/shop_clicks is stopped, and days of clicks wait: ") == 2
+    assert "1.yaml:" in caplog.text
+    assert (named.exit_code, named.stderr) == (1, "Error: clicks/shop_clicks is stopped: correct its description.\n")
 
 
 def test_doctor_says_what_is_wrong(run, base):
