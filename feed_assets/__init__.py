@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from feed_assets.resources.settings import Settings
     from feed_assets.schedules import process_yesterday
     from feed_assets.sources.kinds import Kind
-    from feed_assets.sources.loading import load_source, load_sources
+    from feed_assets.sources.loading import load_source, load_sources, usable_sources
     from feed_assets.sources.spec import Source
     from feed_assets.workflow.flow import Work, Workflow
 
@@ -92,6 +92,7 @@ __all__ = [
     "retrying",
     "trigger",
     "unparsable",
+    "usable_sources",
     "verdicts",
     "within_days",
 ]
@@ -149,6 +150,7 @@ __getattr__ = loaded_when_used(
         "Kind": "feed_assets.sources.kinds",
         "load_source": "feed_assets.sources.loading",
         "load_sources": "feed_assets.sources.loading",
+        "usable_sources": "feed_assets.sources.loading",
         "Source": "feed_assets.sources.spec",
         "Work": "feed_assets.workflow.flow",
         "Workflow": "feed_assets.workflow.flow",

@@ -3,7 +3,7 @@
 Here: schedules and the jobs of polls. Not here: polling (`polling.poller`), and late data, which sensors find.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 from feed_assets.run_history.remembered import Remembered
 from feed_assets.run_history.tables import remember
-from feed_assets.sources.spec import Source, SpecError
+from feed_assets.sources.spec import Source
 
 LAST_HOUR = 23
 """The last hour of a day, and the longest buffer that the schedule waits for."""
@@ -69,11 +69,26 @@ def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
 def polls(sources: Sequence[Source], settings: Settings) -> list[dg.ScheduleDefinition]:
     """A schedule and its job, `poll_<kind>_<name>`, for each polled source. Running by default.
 
-    A tick while the schedule's run goes on is skipped, and not remembered: the next poll fetches all that is there.
-
-    Raises SpecError if Dagster does not take the cron expression of a source.
+    The sources are those of `with_schedules`. A tick while the schedule's run goes on is skipped, and not remembered:
+    the next poll fetches all that is there.
     """
     return [_poll(source, settings) for source in sources if source.poll is not None]
+
+
+def with_schedules(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """The sources, with `Source.unusable` for each whose schedule Dagster does not take."""
+    return tuple(map(_with_schedule, sources))
+
+
+def _with_schedule(source: Source) -> Source:
+    if source.poll is None:
+        return source
+    try:
+        dg.ScheduleDefinition(job_name="poll", cron_schedule=source.poll.every)
+    except dg.DagsterInvalidDefinitionError:
+        problem = f"{source.poll.every!r} is no schedule; write five fields of cron, such as '*/15 * * * *'"
+        return Source.unusable(source.declared_kind, source.name, source.problem(("poll", "every"), problem))
+    return source
 
 
 def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
@@ -107,18 +122,14 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
             return dg.SkipReason(f"Run {run} goes on. Nothing is lost: the next poll fetches all files that are there.")
         return dg.RunRequest(tags=tags_of(name, context.scheduled_execution_time))
 
-    try:
-        return dg.ScheduleDefinition(
-            name=name,
-            job=job,
-            cron_schedule=every,
-            execution_fn=tick,
-            default_status=dg.DefaultScheduleStatus.RUNNING,
-            description=description,
-        )
-    except dg.DagsterInvalidDefinitionError:
-        problem = f"{every!r} is no schedule; write five fields of cron, such as '*/15 * * * *'"
-        raise SpecError(source.problem(("poll", "every"), problem)) from None
+    return dg.ScheduleDefinition(
+        name=name,
+        job=job,
+        cron_schedule=every,
+        execution_fn=tick,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )
 
 
 def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,9 @@ JOBS = {
 
 def build_definitions(settings: fa.Settings, **replaced: Any) -> dg.Definitions:
     """The definitions of an installation; `replaced` are resources that replace those of the settings, as in tests."""
-    sources = fa.load_sources(settings.sources_directory, KINDS)
-    project = fa.Project.with_sources(settings, sources, note=left_out(sources))
+    found = fa.usable_sources(settings.sources_directory, KINDS)
+    project = fa.Project.with_sources(settings, found, note=left_out(found))
+    sources = project.sources
     days = project.days
 
     make = {ADS.name: clean_ads, CLICKS.name: clean_clicks}

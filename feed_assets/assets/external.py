@@ -8,6 +8,20 @@ from feed_assets.sources.spec import Source
 
 def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
     """The hourly raw partitions of one partner, as `feed-assets land` leaves them."""
+    if source.problems:
+        return dg.AssetSpec(
+            raw_key(source),
+            description=(
+                f"Stopped: the description of {source.name} cannot be used. Its files do not land, and no day of "
+                f"{source.kind} is computed, until it is corrected and this code location is reloaded.\n\n"
+                f"{source.problems}"
+            ),
+            group_name="raw",
+            owners=["team:partners"],
+            tags={"feed_assets/stopped": ""},
+            partitions_def=partitions,
+            metadata=raw_metadata(source.key),
+        )
     own = f"{source.description.strip().rstrip('.')}. " if source.description.strip() else ""
     return dg.AssetSpec(
         raw_key(source),

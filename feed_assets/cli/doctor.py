@@ -56,11 +56,16 @@ def _findings() -> Iterator[tuple[str, Finding]]:
         installation = load_installation()
         loaded.append(installation.project)
         assets = installation.definitions.resolve_asset_graph().materializable_asset_keys
-        found = f"{chosen_module()} loads: {len(assets)} assets, {len(installation.sources)} valid sources"
+        valid = sum(not source.problems for source in installation.sources)
+        found = f"{chosen_module()} loads: {len(assets)} assets, {counted(valid, 'valid source')}"
         declared = installation.project.datasets
         return Finding("ok", f"{found}, {counted(len(declared), 'declared dataset')}" if declared else found)
 
     yield "project", checked(project)
+    for source in loaded[0].sources if loaded else ():
+        if source.problems:
+            advice = f"Until it is corrected, its files do not land, and no day of {source.kind} is computed."
+            yield source.key, Finding("fails", f"{'; '.join(source.problems.splitlines())}.", advice)
     try:
         settings = Settings.from_environment()
     except (SettingsError, StoreError, WarehouseError, CatalogError, UnknownLocationError):

@@ -5,7 +5,8 @@ Here: the command. Not here: the reasons (`feed_assets.operations.explanation`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
@@ -21,12 +22,17 @@ from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
     from feed_assets.notices.tables import Report
-    from feed_assets.operations.explanation import AssetStory
+    from feed_assets.operations.explanation import AssetStory, Unprocessed
     from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.project.assembly import Project
     from feed_assets.resources.settings import Settings
     from feed_assets.run_history.live import LiveStep
     from feed_assets.state.store import Store
+
+ONE_BY_ONE = 5
+"""As many days, and commands, are shown one by one."""
+STRANGE = 100
+"""More days than so many outside the lookback are rarely late data."""
 
 
 @click.command()
@@ -174,13 +180,38 @@ def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
         print_json([asdict(each) for each in days])
         return
     _say_where(settings)
-    for each in days:
-        print_text(each.standing, indent="    ")
-    for command in dict.fromkeys(each.backfill for each in days if each.backfill):
-        dates = len({each.day for each in days if each.backfill == command})
+    for line in _standings(days):
+        print_text(line, indent="    ")
+    for command, dates in _commands(days).items():
         print_text(f"Of these, `{command}` makes {counted(dates, 'day')} outside the lookback.", indent="    ")
     if not days and not unread:
         say(with_what_is_near("There is no unprocessed raw data.", installation.blackboard))
+
+
+def _standings(days: Sequence[Unprocessed]) -> Iterator[str]:
+    """A line for each day; one line for many days of a source that no sensor asks for, for the same reason."""
+    alike: dict[tuple[str, str], list[Unprocessed]] = {}
+    for each in days:
+        alike.setdefault((each.source, each.never), []).append(each)
+    many = {of: found for of, found in alike.items() if of[1] and len(found) > ONE_BY_ONE}
+    for (source, never), found in many.items():
+        files = counted(sum(each.files for each in found), "file")
+        yield f"{source} {found[0].day} to {found[-1].day}: {len(found):,} days with {files}; {never}"
+        if len(found) > STRANGE:
+            yield (
+                f"Are the times of {source} right? So many days are often a wrong unit of time: "
+                f"`feed-assets sources try {source} FILE` shows them."
+            )
+    yield from (each.standing for each in days if (each.source, each.never) not in many)
+
+
+def _commands(days: Sequence[Unprocessed]) -> dict[str, int]:
+    """The commands that make days which no sensor asks for, each with the number of its days; one for many commands."""
+    dates = {each.day: each.backfill for each in days if each.backfill}
+    found = Counter(dates.values())
+    if len(found) > ONE_BY_ONE:
+        return {f"feed-assets backfill --from {min(dates)} --to {max(dates)}": len(dates)}
+    return dict(found)
 
 
 def _say_where(settings: Settings) -> None:

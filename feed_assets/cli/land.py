@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -61,30 +61,39 @@ class Landed:
     help="Replace what landed by an earlier description of SOURCE, or lost its raw files. "
     "Without FILE: replace all of it, from the copies in raw/.sent/.",
 )
+@click.option(
+    "--any-hours", is_flag=True, help="Land files whose records have more hours than `most_hours` of SOURCE allows."
+)
 @json_option
 @click.pass_context
-def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: bool, as_json: bool) -> None:
+def land(
+    ctx: click.Context, source: str, files: tuple[Path, ...], *, again: bool, any_hours: bool, as_json: bool
+) -> None:
     """Put the records of each FILE into the hourly raw partitions of SOURCE, by event time, in any order.
 
     SOURCE is a source's name, or <kind>/<name>. A file that landed before adds nothing. A file that cannot be landed
     adds nothing either; the other files land, and the exit code is 1. The exit code is also 1 if a file has landed
-    by another description of SOURCE: `--again` replaces its records.
+    by another description of SOURCE: `--again` replaces its records. Locks of office programs, such as `~$a.csv`, are
+    passed over.
+
+    Each record that is read has landed, was left out by the filter of SOURCE, or is in quarantine.
     """
     from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
-    from feed_assets.sources.landing import is_outdated, land_files  # noqa: PLC0415 - as above
-    from feed_assets.sources.ledger import current_landings  # noqa: PLC0415 - as above
+    from feed_assets.sources.landing import land_files  # noqa: PLC0415 - as above
     from feed_assets.sources.plan import sweep_staging  # noqa: PLC0415 - as above
 
     if not files and not again:
         raise click.UsageError("Missing argument 'FILE...'. Without a file there is only `--again`.")
     installation = load_installation()
     settings, board = installation.settings, installation.blackboard
-    ready_to_compute(settings)
     wanted = source_named(installation, source)
     now = settings.clock.now()
-    compile_for_delivery(files)
+    data, failures = _by_name(files, wanted)
+    if files and not data:
+        _end(ctx, failures, as_json=as_json)
+    ready_to_compute(settings)
+    compile_for_delivery(data)
     spark = settings.spark.spark_session
     check_expressions(spark, wanted)
     sweep = sweep_staging(board, wanted.key, now=now)
@@ -94,36 +103,67 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     def landed(name: str, landing: Landing) -> Landed:
         return as_landed(name, landing, wanted, settings, now)
 
-    earlier = [] if files else list(current_landings(board, wanted.key))
-    gone = files_gone(board, wanted.key, earlier)
-    kept = [each for each in earlier if each.id in gone or is_outdated(each, wanted, now)]
-    deliveries: Sequence[Path | Landing] = files or kept
+    deliveries: Sequence[Path | Landing] = data or _to_replace(board, wanted, now)
     completed = [landed(landing.file, landing) for landing in sweep.completed]
     done: list[Landed] = []
-    failures: list[str] = []
-    carry_out = partial(land_files, spark, board, wanted, deliveries, now=now, again=again)
+    carry_out = partial(land_files, spark, board, wanted, deliveries, now=now, again=again, any_hours=any_hours)
     for name, landing, failure in _carried_out(carry_out, deliveries):
         if landing is None:
-            where = "" if failure.startswith(name) else f"{name}: "
-            failures.append(f"Error: {where}{failure}")
-            continue
-        done.append(landed(name, landing))
-    if as_json:
-        print_json([_json(each) for each in done])
-    else:
-        _print(
-            done,
-            "Nothing landed."
-            if files or failures
-            else f"Nothing to replace: all of {wanted.key} landed by its present description, and no raw file is gone.",
-        )
+            failures.append(_failure(name, failure))
+        else:
+            done.append(landed(name, landing))
+    nothing = f"Nothing to replace: all of {wanted.key} landed by its present description, and no raw file is gone."
+    _print(done, "Nothing landed." if files or failures else nothing, as_json=as_json)
     for line in remarks(done, wanted, settings):
         say(line)
-    hint = [_UNCHANGED.format(source=wanted.key)] if failures and not files else []
+    hint = [_UNCHANGED.format(source=wanted.key)] * bool(failures and not files)
     for line in (*warnings([*completed, *done], wanted, settings), *_lost(done, wanted, board), *failures, *hint):
         complain(line)
     if failures or any(each.outdated for each in (*completed, *done)):
         ctx.exit(FAILED)
+
+
+def _end(ctx: click.Context, failures: Sequence[str], *, as_json: bool) -> NoReturn:
+    """End where no file is left to land."""
+    _print([], "Nothing landed.", as_json=as_json)
+    for line in failures:
+        complain(line)
+    ctx.exit(FAILED if failures else 0)
+
+
+def _to_replace(board: Blackboard, source: Source, now: datetime) -> list[Landing]:
+    """The landings by an earlier description, and those whose raw files are gone."""
+    from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - loads the blackboard
+    from feed_assets.sources.landing import is_outdated  # noqa: PLC0415 - loads Spark's Python side
+    from feed_assets.sources.ledger import current_landings  # noqa: PLC0415 - as above
+
+    earlier = list(current_landings(board, source.key))
+    gone = files_gone(board, source.key, earlier)
+    return [each for each in earlier if each.id in gone or is_outdated(each, source, now)]
+
+
+def _by_name(files: Sequence[Path], source: Source) -> tuple[list[Path], list[str]]:
+    """The files whose names fit the source, and a message for each that does not: it needs no Spark."""
+    from feed_assets.sources.file_names import is_passed_over  # noqa: PLC0415 - loads pydantic
+    from feed_assets.sources.partner_file import check_path  # noqa: PLC0415 - as above
+    from feed_assets.sources.source_errors import LandingError  # noqa: PLC0415 - as above
+
+    fitting, failures = [], []
+    for file in files:
+        if is_passed_over(file.name):
+            say(f"{file} is passed over: it is the lock of an office program.")
+            continue
+        try:
+            check_path(file, source)
+        except LandingError as error:
+            failures.append(_failure(str(file), str(error)))
+        else:
+            fitting.append(file)
+    return fitting, failures
+
+
+def _failure(name: str, text: str) -> str:
+    return f"Error: {'' if text.startswith(name) else f'{name}: '}{text}"
 
 
 def _carried_out(
@@ -182,19 +222,23 @@ def _json(each: Landed) -> Mapping[str, object]:
     return {**landing_json(each.landing), **more}
 
 
-def _print(done: Sequence[Landed], nothing: str) -> None:
+def _print(done: Sequence[Landed], nothing: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json([_json(each) for each in done])
+        return
     rows = [
         (
             Path(each.file).name,
             each.landing.read,
             each.landing.landed,
-            sum(each.landing.quarantined.values()) + each.landing.malformed,
+            each.landing.filtered,
+            sum(each.landing.quarantined.values()),
             len(each.landing.partitions),
             _note(each),
         )
         for each in done
     ]
-    print_table(["file", "read", "landed", "bad", "hours", "note"], rows, empty=nothing)
+    print_table(["file", "read", "landed", "filtered", "quarantined", "hours", "note"], rows, empty=nothing)
 
 
 def _note(each: Landed) -> str:
@@ -220,6 +264,8 @@ def remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Itera
             if not each.outdated:
                 yield f"{name}: landed before{_earlier(each)}; nothing added."
             continue
+        for hint in landing.hints:
+            yield f"{name}: {hint}."
         if landing.quarantined:
             reasons = ", ".join(f"{reason} ({count:,})" for reason, count in landing.quarantined.items())
             yield f"{name}: in quarantine: {reasons}. `feed-assets quarantine --feed landing` shows them."
@@ -228,8 +274,6 @@ def remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Itera
                 f"{name}: {counted(landing.malformed, 'malformed record')} landed, as the event time was readable. "
                 "Processing the day puts malformed records into quarantine."
             )
-        if landing.filtered:
-            yield f"{name}: {counted(landing.filtered, 'record')} left out by the filter of {source.key}."
         if landing.future_until is not None:
             time = f"From {landing.future_until:%Y-%m-%d %H:%M} on"
             if settings.as_of:

@@ -6,6 +6,9 @@ Here: the commands and their messages. Not here: polling (`polling.poller`). The
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,16 +17,17 @@ from feed_assets.cli.exit_codes import message_of
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.land import as_landed, remarks, warnings
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
-from feed_assets.cli.source_names import sources_named
+from feed_assets.cli.source_names import source_named, sources_named
 from feed_assets.errors import FAILED, exit_code
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
+    from feed_assets.polling.held import Held
     from feed_assets.polling.poller import Polled
     from feed_assets.resources.settings import Settings
     from feed_assets.sources.spec import Source
 
-LISTS = ("taken", "replaced", "same", "left", "failed")
+LISTS = ("taken", "replaced", "same", "left", "failed", "refused", "ignored")
 
 
 class _Polls(click.Group):
@@ -55,7 +59,8 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
     Polls each SOURCE, or all sources that have a field `poll`.
 
     New content under a known name replaces the old content. If a file fails, the other files land; if a place cannot
-    be read, the other sources are polled. The exit code is then 1.
+    be read, the other sources are polled. The exit code is then 1. A file that cannot land as it is fails once; then
+    it is refused until it is sent anew, its source is corrected, or `poll release` releases it.
     """
     installation = load_installation()
     wanted = _polled(installation, names)
@@ -79,6 +84,86 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
         complain(f"Error: {problem}")
     if problems:
         ctx.exit(FAILED)
+
+
+@poll.command("held")
+@click.argument("names", metavar="[SOURCE]...", nargs=-1)
+@json_option
+def held_command(names: Sequence[str], *, as_json: bool) -> None:
+    """List the files that polls leave alone, of each SOURCE or all polled sources, and why.
+
+    These are files that could not land, and files that `poll ignore` names.
+    """
+    from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
+
+    installation = load_installation()
+    wanted = _polled(installation, names)
+    found = [(source.key, each) for source in wanted for each in HeldFiles(installation.blackboard, source).all()]
+    if as_json:
+        print_json([{"source": key, **asdict(each), "since": each.since.isoformat()} for key, each in found])
+        return
+    rows = [
+        (key, each.file, f"{each.since:%Y-%m-%d %H:%M}", _state(each), each.reason)
+        for key, each in sorted(found, key=lambda pair: (pair[0], pair[1].file))
+    ]
+    print_table(
+        ["source", "file", "since", "state", "reason"], rows, empty="No file is held back.", keep=("source", "file")
+    )
+
+
+@poll.command("ignore")
+@click.argument("name", metavar="SOURCE")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--reason", default="", help="Why, for `poll held`.")
+def ignore_command(name: str, files: Sequence[str], reason: str) -> None:
+    """Let polls of SOURCE leave each FILE alone, whatever its content, until `poll release`.
+
+    FILE is a path below the partner's place, as `poll` shows it.
+    """
+    from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
+    from feed_assets.polling.places import polling_of  # noqa: PLC0415 - as above
+
+    installation = load_installation()
+    source = source_named(installation, name, only=_is_polled, described=" with a field `poll`")
+    held = HeldFiles(installation.blackboard, source)
+    known = {each.file for each in held.all()}
+    for file in files:
+        if file not in known and polling_of(source).name_of(Path(file)) != file:
+            raise click.BadParameter(
+                f"{file!r} is no file of {source.key}: its pattern is {polling_of(source).pattern}.", param_hint="FILE"
+            )
+    for file in files:
+        held.ignore(file, reason, now=datetime.now(UTC))
+    say(f"Polls of {source.key} ignore {counted(len(files), 'file')} from now on. What has landed stays.")
+
+
+@poll.command("release")
+@click.argument("name", metavar="SOURCE")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.pass_context
+def release_command(ctx: click.Context, name: str, files: Sequence[str]) -> None:
+    """Let the next poll of SOURCE try each FILE again, which `poll held` lists. Exit code 1 if one is not held back."""
+    from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
+
+    installation = load_installation()
+    source = source_named(installation, name, only=_is_polled, described=" with a field `poll`")
+    held = HeldFiles(installation.blackboard, source)
+    released = [file for file in files if held.release(file)]
+    if released:
+        say(f"The next poll of {source.key} tries {counted(len(released), 'file')} again.")
+    for file in files:
+        if file not in released:
+            complain(
+                f"Error: {file} of {source.key} is not held back; `feed-assets poll held {source.key}` lists files."
+            )
+    if len(released) < len(files):
+        ctx.exit(FAILED)
+
+
+def _state(each: Held) -> str:
+    if each.ignored:
+        return "ignored"
+    return "refused" if each.final else "tried by each poll"
 
 
 @poll.command("reindex")
@@ -106,10 +191,12 @@ def reindex(names: Sequence[str]) -> None:
     say(f"{index.name} has {counted(files, 'file')} of {counted(len(wanted), 'source')}.")
 
 
+def _is_polled(source: Source) -> bool:
+    return source.poll is not None
+
+
 def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source]:
-    found = sources_named(
-        installation, names, only=lambda source: source.poll is not None, described=" with a field `poll`"
-    )
+    found = sources_named(installation, names, only=_is_polled, described=" with a field `poll`")
     if not found:
         raise click.ClickException(
             f"No source in {installation.settings.sources_directory} has a field `poll`. It says where a partner's "
@@ -139,6 +226,11 @@ def _tell(polled: Polled, source: Source, settings: Settings) -> None:
         say(remark)
     for name, reason in polled.left.items():
         say(f"{source.key}: {name} is left: {reason}.")
+    if polled.refused:
+        say(
+            f"{source.key}: {counted(len(polled.refused), 'file')} failed before, and did not change: "
+            f"`feed-assets poll held {source.key}` says why."
+        )
     for warning in warnings(done, source, settings):
         complain(warning)
 

@@ -23,9 +23,14 @@ def sources_named(
 ) -> list[Source]:
     """The sources with these names, or without names all of them, among those that `only` accepts.
 
-    Raises BadParameter if there is none of a name; it says what `only` accepts as `described`.
+    Leaves out sources whose description cannot be used, which the project logs. Raises ClickException if a
+    name is that of such a source, and BadParameter if there is none of a name; it says what `only` accepts as
+    `described`.
     """
-    known = [source for source in installation.sources if only(source)]
+    for source in installation.sources:
+        if source.problems and {source.name, source.key} & set(names):
+            raise click.ClickException(f"{source.key} is stopped: correct its description.")
+    known = [source for source in installation.sources if not source.problems and only(source)]
     for name in names:
         if not any(name in {source.name, source.key} for source in known):
             there = ", ".join(source.key for source in known) or f"none in {installation.settings.sources_directory}"

@@ -23,6 +23,7 @@ from feed_assets.file_feed.wording import counted, shortened
 
 if TYPE_CHECKING:
     from feed_assets.operations.trial import Trial
+    from feed_assets.sources.ledger import Landing
     from feed_assets.sources.spec import Source
 
 LONGEST_EXAMPLE = 300
@@ -40,6 +41,7 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 
     installation = load_installation()
     settings, known, board = installation.settings, installation.sources, installation.blackboard
+    known = tuple(source for source in known if not source.problems)
     days: dict[str, list[date]] = defaultdict(list)
     for source, day in raw_days(board, [each.key for each in known], date.min, date.max):
         days[source].append(day)
@@ -98,7 +100,8 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
                     complain(f"Warning: {warning}")
                 for location, part in zones_dropped(spark, source).items():
                     complain(f"Warning: {source.problem(location, zone_warning(part, source))}.")
-    if not wanted:
+    refused += sum(bool(source.problems) for source in installation.sources) if not names else 0
+    if not installation.sources:
         say(f"There is no source in {settings.sources_directory}.")
     if refused:
         ctx.exit(FAILED)
@@ -117,11 +120,13 @@ def try_(name: str, file: Path, *, as_json: bool) -> None:
     from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.operations.trial import try_source  # noqa: PLC0415 - as above
     from feed_assets.resources.spark import SparkResource  # noqa: PLC0415 - as above
+    from feed_assets.sources.partner_file import check_path  # noqa: PLC0415 - as above
     from feed_assets.sources.raising import raising_functions  # noqa: PLC0415 - as above
 
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")  # the command itself prints why it failed
     installation = load_installation()
     wanted = source_named(installation, name)
+    check_path(file, wanted)
     with progress("trying", 1) as bar:
         bar.under_way(f"{file.name}{file_size(file)}")
         compile_for_delivery([file])
@@ -139,30 +144,49 @@ def try_(name: str, file: Path, *, as_json: bool) -> None:
         (each.name, each.type, each.filled, each.empty, each.unparsable, each.first or "") for each in trial.columns
     ]
     print_table(["column", "type", "filled", "empty", "unparsable", "first value"], rows, empty="", keep=("column",))
-    for line in _remarks(trial):
+    for line in _remarks(trial, wanted):
         say(line)
     for warning in raising_functions(wanted):
         complain(f"Warning: {warning}")
 
 
-def _remarks(trial: Trial) -> Iterator[str]:
+def _remarks(trial: Trial, source: Source) -> Iterator[str]:
     """Details of a trial that the table does not show."""
     landing = trial.landing
-    hours = landing.partitions
-    where = f", in {counted(len(hours), 'hour')} from {_hour(min(hours))} to {_hour(max(hours))} UTC" if hours else ""
-    yield f"{landing.file}: {counted(landing.read, 'record')} read; {landing.landed:,} would land{where}."
+    yield from _of_hours(landing, source)
     if landing.filtered:
         yield f"The filter leaves out {counted(landing.filtered, 'record')}."
     for group in trial.not_landed:
         records = counted(group.records, "record")
         example = shortened(group.example, LONGEST_EXAMPLE)
-        yield f"Landing would quarantine {records}: {group.reason}. Line {group.line}: {example}"
-    if trial.first_malformed is not None:
+        parts = [f"{reason} {count:,}" for reason, count in trial.reasons.items() if reason not in landing.quarantined]
+        why = group.reason if group.reason in trial.reasons else f"{group.reason} ({', '.join(parts)})"
+        yield f"Landing would quarantine {records}: {why}. Line {group.line}: {example}"
+    if landing.malformed and trial.first_malformed is not None:
         first = trial.first_malformed
         yield (
             f"{counted(landing.malformed, 'malformed record')} would land, as the event time is readable. "
             f"Line {first.line}: {shortened(first.record, LONGEST_EXAMPLE)}"
         )
+    yield from _of_columns(trial)
+
+
+def _of_hours(landing: Landing, source: Source) -> Iterator[str]:
+    """How many records would land, and where; and how the file was read."""
+    hours = landing.partitions
+    where = f", in {counted(len(hours), 'hour')} from {_hour(min(hours))} to {_hour(max(hours))} UTC" if hours else ""
+    yield f"{landing.file}: {counted(landing.read, 'record')} read; {landing.landed:,} would land{where}."
+    for hint in landing.hints:
+        yield f"{landing.file}: {hint}."
+    if len(hours) > source.most_hours:
+        yield (
+            f"Warning: `feed-assets land` takes this file only with `--any-hours`, as {source.key} takes "
+            f"{source.most_hours:,} hours of one file (`most_hours`). Are the times right?"
+        )
+
+
+def _of_columns(trial: Trial) -> Iterator[str]:
+    """Values that cannot be read, zones that are lost, and equal ids."""
     for column in trial.columns:
         if (wrong := column.first_unparsable) is not None:
             yield f"{column.name} cannot be read in line {wrong.line}: {shortened(wrong.record, LONGEST_EXAMPLE)}"

@@ -13,7 +13,8 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -35,6 +36,10 @@ from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import is_field_name, parsable_type, stored_type
 from feed_assets.file_feed.record import Column
 
+NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
+"""The setting with which Spark reads times in nanoseconds as numbers."""
+_NANOS = "nanoseconds"
+_NANOSECONDS = {"TIMESTAMP(NANOS,true)": "timestamp", "TIMESTAMP(NANOS,false)": "timestamp_ntz"}
 _EVER_WIDER = (ByteType, ShortType, IntegerType, LongType), (FloatType, DoubleType)
 
 
@@ -85,6 +90,41 @@ def with_null_columns(schema: StructType, spark: SparkSession, uri: str) -> Stru
     columns = {each.getName(): each.getLogicalTypeAnnotation() for each in footer(spark, uri).getSchema().getFields()}
     empty = {name for name, annotation in columns.items() if annotation and annotation.toString() == "UNKNOWN"}
     return StructType([StructField(each.name, NullType()) if each.name in empty else each for each in schema])
+
+
+def with_nanoseconds(schema: StructType, spark: SparkSession, uri: str) -> StructType:
+    """The schema with the columns marked that are times in nanoseconds, which Spark has no type for.
+
+    With `NANOS_AS_LONG`, Spark reads them as numbers; `micros_of_nanos` makes times of them. Raises Py4JJavaError.
+    """
+    if not any(isinstance(each.dataType, LongType) for each in schema):
+        return schema
+    columns = {each.getName(): each.getLogicalTypeAnnotation() for each in footer(spark, uri).getSchema().getFields()}
+    types = {name: _NANOSECONDS.get(str(each.toString())) for name, each in columns.items() if each}
+    return StructType(
+        [
+            StructField(each.name, each.dataType, each.nullable, {_NANOS: types[each.name]})
+            if types.get(each.name)
+            else each
+            for each in schema
+        ]
+    )
+
+
+def is_nanoseconds(column: StructField) -> bool:
+    """Whether `with_nanoseconds` has marked this column."""
+    return _NANOS in column.metadata
+
+
+def type_of(column: StructField) -> DataType:
+    """The type of a column's values, as they are read in the end."""
+    return _type(column.metadata[_NANOS]) if is_nanoseconds(column) else column.dataType
+
+
+def micros_of_nanos(nanos: SparkColumn, column: StructField) -> SparkColumn:
+    """The times of a marked column, cut off to microseconds. The session's time zone is UTC."""
+    whole = (nanos - functions.pmod(nanos, functions.lit(1000))) / 1000
+    return functions.timestamp_micros(whole.cast("bigint")).cast(column.metadata[_NANOS])
 
 
 def stated_rows(spark: SparkSession, uri: str) -> int:

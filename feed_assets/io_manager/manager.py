@@ -116,14 +116,22 @@ class FileFeedIOManager(dg.IOManager):
 
     def _read_raw(self, context: dg.InputContext, source_key: str) -> Reading:
         return self._step(context).read_raw(
-            self.sources[source_key],
+            self._source(source_key),
             context.asset_partition_keys,
             by_hour=makes_hours(context.step_context),
             evening_hours=context.definition_metadata.get(EVENING_BEFORE, 0),
         )
 
+    def _source(self, key: str) -> Source:
+        """Raises Failure if its description cannot be used: a day without its records would be incomplete."""
+        source = self.sources[key]
+        if source.problems:
+            why = f"The description of {key} cannot be used, and a day without its records would be incomplete."
+            raise dg.Failure(f"{why} Correct it, and reload the code location: {source.problems}", allow_retries=False)
+        return source
+
     def _read_days(self, context: dg.InputContext, source_key: str, checked: FeedDeclaration) -> dict[str, DayRecords]:
-        source, evening_hours = self.sources[source_key], context.definition_metadata.get(EVENING_BEFORE, 0)
+        source, evening_hours = self._source(source_key), context.definition_metadata.get(EVENING_BEFORE, 0)
         keys = context.asset_partition_keys
         return self._step(context).read_days(source, keys, checked, evening_hours=evening_hours)
 

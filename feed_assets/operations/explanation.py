@@ -6,7 +6,7 @@ Here: sentences made from the records in storage; Dagster's database is not need
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import groupby
 
@@ -32,6 +32,7 @@ from feed_assets.starts.requests import state_of
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
+BEFORE_ALL = "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it"
 FIRST = date(1970, 1, 2)
 """The first day to look at: earlier event times are not usable."""
 
@@ -82,12 +83,16 @@ class AssetStory:
 class Unprocessed:
     """A day of a source with raw data that the update in force does not hold, and what happens next.
 
-    `backfill` is the command that processes the day, and others in a row with it, if no sensor does.
+    `backfill` is the command that processes the day, and others in a row with it, if no sensor does. `never` says why
+    no sensor ever asks for the day; empty if one does, or may.
     """
 
     day: str
     standing: str
     backfill: str | None
+    source: str = ""
+    files: int = 0
+    never: str = ""
 
 
 def explain(
@@ -174,20 +179,24 @@ def unprocessed(
 
     One for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
     """
-    found = []
+    found: list[Unprocessed] = []
     by_hand: set[date] = set()
     for node in cleaned_nodes(graph, now):
         feed = node.declaration.on(board)
         standings = list(_standings(board, graph, node, sources, (FIRST, now.date()), now))
         requested = _requested(store, feed, _due([each for each, _ in standings]), now)
         for each, standing in standings:
+            of = (each.source.key, each.decision.current_files)
             if each.by_hand and graph.has(node.location, each.day):
                 by_hand.add(date.fromisoformat(each.day))
-                found.append((each.day, _standing(feed, each, each.outside)))
+                found.append(Unprocessed(each.day, _standing(feed, each, each.outside), None, *of, each.outside))
             elif each.differs or each.evening_changed:
-                found.append((each.day, standing + (requested.get(each.day, "") if each.due else "")))
+                never = "" if graph.has(node.location, each.day) or each.phase is Phase.OPEN else BEFORE_ALL
+                request = requested.get(each.day, "") if each.due else ""
+                found.append(Unprocessed(each.day, standing + request, None, *of, never))
     commands = _backfills(by_hand)
-    return [Unprocessed(day, standing, commands.get(date.fromisoformat(day))) for day, standing in sorted(found)]
+    found.sort(key=lambda each: (each.day, each.standing))
+    return [replace(each, backfill=commands.get(date.fromisoformat(each.day))) for each in found]
 
 
 def _backfills(days: Collection[date]) -> dict[date, str]:
@@ -224,7 +233,7 @@ def _standings(
     for each in growth_decisions(board, read, node, now=now, days=days, sweep=sweep):
         outcome = None
         if each.differs and not graph.has(node.location, each.day):
-            outcome = "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it"
+            outcome = BEFORE_ALL
             if each.phase is Phase.OPEN:
                 outcome = "the day is not over, so no sensor asks for it yet"
         yield each, _standing(node.declaration.on(board), each, outcome)

@@ -6,27 +6,33 @@ a project, which judge records when a day is processed (`quality.judging`), and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StringType
 
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.operations.quarantined import LANDING, Quarantines, SetAside
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.dropped_zones import ZONED, zones_dropped
 from feed_assets.sources.expressions import named_columns
+from feed_assets.sources.kinds import EVENT_TIME
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.placing import EARLIEST, FUTURE, NO_TIME
 from feed_assets.sources.positions import dotted
 from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.spec import Source
+
+_ANY_TIME: Final = "TIMESTAMP_NTZ '2000-01-01 00:00:00'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class TriedColumn:
-    """A canonical column over the records that would land.
+    """A canonical column over the records of the file that the source's filter does not leave out.
 
     `filled` records have a value, `unparsable` ones were sent a value that the column cannot hold, and `empty` ones
     have neither. `first` is the first value, as text.
@@ -65,9 +71,14 @@ class DroppedZones:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result that landing a file would have. `redelivered` records have the id of an earlier record of the file."""
+    """The result that landing a file would have. `redelivered` records have the id of an earlier record of the file.
+
+    `reasons` counts the records that would go to quarantine; it tells times that were not sent from those that cannot
+    be read.
+    """
 
     landing: Landing
+    reasons: Mapping[str, int]
     columns: tuple[TriedColumn, ...]
     redelivered: int
     first_malformed: Example | None
@@ -78,20 +89,38 @@ class Trial:
 def try_source(spark: SparkSession, source: Source, file: Path, *, now: datetime) -> Trial:
     """Land a file in a temporary directory, evaluate the source's expressions, and remove all of it.
 
-    `spark` must run on this machine. Raises LandingError if the file cannot be read, and SpecError if Spark does not
-    take an expression.
+    If records would not land for their time, the file is landed once more with one time for all records: so the columns
+    of these records can be counted, too. `spark` must run on this machine. Raises LandingError if the file cannot be
+    read, and SpecError if Spark does not take an expression.
     """
     with scratch_directory("feed-assets-try-") as directory:
         board = LocalBlackboard(directory)
-        landing = land(spark, board, source, file, now=now)
+        landing = land(spark, board, source, file, now=now, any_hours=True)
+        not_landed = _set_aside(board, now)
+        if {NO_TIME, FUTURE} & landing.quarantined.keys():
+            board = LocalBlackboard(directory / "timed")
+            columns = {**source.columns, EVENT_TIME: _ANY_TIME}
+            land(spark, board, source.model_copy(update={"columns": columns}), file, now=now)
         raw = raw_frame(spark, board, source, *raw_days(board, [source.key], date.min, date.max).values())
-        columns, redelivered, malformed = _figures(raw, source)
+        figures = _figures(raw, source)
         dropped = tuple(_dropped_zones(raw, source))
-        unreadable: list[FeedError] = []
-        not_landed = tuple(Quarantines(board, now=now, unreadable=unreadable.append).by_reason(where=LANDING))
-        if unreadable:
-            raise unreadable[0]
-    return Trial(landing, columns, redelivered, malformed, not_landed, dropped)
+    return Trial(
+        landing,
+        figures.reasons(landing.quarantined),
+        figures.columns,
+        figures.redelivered,
+        figures.malformed,
+        not_landed,
+        dropped,
+    )
+
+
+def _set_aside(board: Blackboard, now: datetime) -> tuple[SetAside, ...]:
+    unreadable: list[FeedError] = []
+    found = tuple(Quarantines(board, now=now, unreadable=unreadable.append).by_reason(where=LANDING))
+    if unreadable:
+        raise unreadable[0]
+    return found
 
 
 def _dropped_zones(raw: DataFrame, source: Source) -> Iterator[DroppedZones]:
@@ -109,12 +138,41 @@ def _dropped_zones(raw: DataFrame, source: Source) -> Iterator[DroppedZones]:
                 yield DroppedZones(dotted(location), row["records"], Example(*row["first"]))
 
 
-def _figures(raw: DataFrame, source: Source) -> tuple[tuple[TriedColumn, ...], int, Example | None]:
-    """The figures of each column, the number of redelivered records, and the first malformed record: one aggregate."""
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """The figures of each column, the number of redelivered records, and the first malformed record.
+
+    `missing` and `unparsable` count the times of records that are not malformed.
+    """
+
+    columns: tuple[TriedColumn, ...]
+    redelivered: int
+    malformed: Example | None
+    missing: int
+    unparsable: int
+
+    def reasons(self, quarantined: Mapping[str, int]) -> Mapping[str, int]:
+        """The reasons of a quarantine, with those of unusable times apart."""
+        others = {reason: records for reason, records in quarantined.items() if reason != NO_TIME}
+        without = quarantined.get(NO_TIME, 0)
+        times = {
+            f"{EVENT_TIME} unparsable": self.unparsable,
+            f"{EVENT_TIME} missing": self.missing,
+            f"{EVENT_TIME} before {EARLIEST.year}": without - self.unparsable - self.missing,
+        }
+        return {reason: records for reason, records in times.items() if without and records} | others
+
+
+def _figures(raw: DataFrame, source: Source) -> _Figures:
+    """The figures of these records: one aggregate."""
     records = canonical(raw, source)
     types = source.declared_kind.columns
     identifier = quoted(source.identifier)
+    time, not_read = quoted(EVENT_TIME), f"array_contains(_unparsable, {text_literal(EVENT_TIME)})"
+    unreadable = f"coalesce({not_read}, false) AND _malformed IS NULL"
     aggregates = {
+        f"count_if({time} IS NULL AND _malformed IS NULL) - count_if({unreadable})": "missing",
+        f"count_if({unreadable})": "unparsable",
         "count(*)": "all",
         f"count({identifier}) - count(DISTINCT {identifier})": "redelivered",
         "min(struct(_line, _malformed)) FILTER (WHERE _malformed IS NOT NULL)": "malformed",
@@ -140,7 +198,7 @@ def _figures(raw: DataFrame, source: Source) -> tuple[tuple[TriedColumn, ...], i
         )
         for number, (name, type_) in enumerate(types.items())
     )
-    return columns, row["redelivered"], _example(row["malformed"])
+    return _Figures(columns, row["redelivered"], _example(row["malformed"]), row["missing"], row["unparsable"])
 
 
 def _example(found: Row | None) -> Example | None:

@@ -25,6 +25,7 @@ from feed_assets.blackboard.port import Blackboard, BlackboardError, ConflictErr
 from feed_assets.polling.http_place import HttpPlace
 from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError, explained
 from feed_assets.polling.sftp_place import open_sftp
+from feed_assets.sources.file_names import is_passed_over
 from feed_assets.sources.poll_spec import Component, Poll, options_variable
 from feed_assets.sources.spec import Source
 
@@ -55,7 +56,7 @@ def open_place(source: Source) -> Place:
         directory = source.origin.absolute().parent / directory
     if not directory.is_dir():
         raise PlaceError(f"{directory} is no directory; create it, or correct {source.place(('poll', 'place'))}")
-    return BoardPlace(open_blackboard(str(directory)))
+    return BoardPlace(open_blackboard(str(directory)), directory)
 
 
 def polling_of(source: Source) -> Poll:
@@ -100,8 +101,10 @@ def _matching(
         yield from _matching(entries, f"{folder}{head}/", rest)
         return
     for each in entries(folder.removesuffix("/")):
-        if each.is_folder != bool(rest) or not (
-            each.base == head if isinstance(head, str) else head.fullmatch(each.base)
+        if (
+            is_passed_over(each.name)
+            or each.is_folder != bool(rest)
+            or not (each.base == head if isinstance(head, str) else head.fullmatch(each.base))
         ):
             continue
         if not rest:
@@ -119,9 +122,10 @@ def _is_key(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BoardPlace(Place):
-    """A directory or a bucket."""
+    """A directory or a bucket; `directory` is the place if it is one."""
 
     board: Blackboard
+    directory: Path | None = None
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
         """See `Place.entries`."""
@@ -129,11 +133,18 @@ class BoardPlace(Place):
         while True:
             with explained((BlackboardError,)):
                 page = self.board.page(prefix, after=after, folders=True)
-            yield from map(_of_entry, page.entries)
+            yield from (_of_entry(each) for each in page.entries if not self._is_pipe(each))
             yield from (PartnersFile(each.removesuffix("/"), None, "", None, is_folder=True) for each in page.folders)
             if page.next_after is None:
                 return
             after = page.next_after
+
+    def _is_pipe(self, entry: Entry) -> bool:
+        """Whether an entry is a pipe or a device, whose content cannot be read twice."""
+        if self.directory is None or entry.size:
+            return False
+        path = self.directory / entry.key
+        return path.exists() and not path.is_file() and not path.is_dir()
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import disk_usage
@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, Any
 from feed_assets.blackboard.port import Blackboard, InvalidKeyError
 from feed_assets.leases.holding import Holding
 from feed_assets.leases.on_blackboard import BlackboardLeases
+from feed_assets.polling.held import Failure, HeldFiles, Marks
 from feed_assets.polling.places import list_files, open_place, polling_of
 from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError
 from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, lease_of, state_of
+from feed_assets.sources.file_names import check_name
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
 from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
-from feed_assets.sources.source_errors import OvertakenError
+from feed_assets.sources.source_errors import LandingError, OvertakenError, PassingError
 from feed_assets.sources.spec import Source
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 LEASE = timedelta(minutes=2)
 """How long a killed poll keeps its files back; a poll at work renews its leases."""
+
+_SHOWN = ("source", "seen", "taken", "replaced", "same", "left", "refused", "ignored")
 
 Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
 """Lands files of a source, as `land_files` does with these generations as `seen`."""
@@ -50,7 +54,8 @@ class Polled:
 
     `seen` counts the files of the lookback. `taken` landed for the first time, `replaced` with another content. `same`
     have a new time or tag, and the content that landed before. `left` wait for a later poll and `failed` for people,
-    each with the reason. `landings` are the landings of the files taken, replaced and the same.
+    each with the reason. People have been told of those `refused` before. Polls leave those `ignored` alone.
+    `landings` are the landings of the files taken, replaced and the same.
     """
 
     source: str
@@ -59,15 +64,23 @@ class Polled:
     replaced: list[str] = field(default_factory=list)
     same: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
     landings: list[Landing] = field(default_factory=list)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The reason of each file that failed."""
+        return {name: each.reason for name, each in self.failures.items()}
 
     @property
     def summary(self) -> dict[str, Any]:
         """All but the landings, as JSON; and how many records landed now, and went to quarantine."""
         new = [each for each in self.landings if not each.already_landed]
         return {
-            **{each.name: getattr(self, each.name) for each in fields(self) if each.name != "landings"},
+            **{name: getattr(self, name) for name in _SHOWN},
+            "failed": self.failed,
             "records": sum(each.landed for each in new),
             "quarantined": sum(sum(each.quarantined.values()) for each in new),
         }
@@ -116,37 +129,63 @@ class Poller:
     begin: Callable[[str], None] = lambda _: None
 
     def poll(self, source: Source, place: Place | None = None) -> Polled:
-        """Take the new files of a source. A file that fails keeps no other file back, and is tried by each poll.
+        """Take the new files of a source. A file that fails keeps no other file back.
 
-        Without new files, it costs the partner's listing, and a look at the index. Raises PlaceError if the place
+        A file that cannot land as it is has `failed` once; later polls do not try it, until it or the source's
+        description changes, or a person releases it (see `held`). A file that the partner's place does not give is
+        tried by each poll, and fails once for each reason. Without new files, a poll costs the partner's listing, and a
+        look at the index. Raises PlaceError if the place
         cannot be listed, and the errors of the index, the blackboard and `land`.
         """
         if place is None:
             with closing(open_place(source)) as opened:
                 return self.poll(source, opened)
         polled = Polled(source.key)
-        known, due = self._look(source, place, polled)
+        known, due, marks = self._look(source, place, polled)
         if due and self._sweep(source):
-            polled.failed.clear()
-            known, due = self._look(source, place, polled)
+            known, due, marks = self._look(source, place, polled)
         if overtaken := self._take(source, place, known, due, polled):
-            known, due = self._look(source, place, polled)
+            before = polled.failures
+            known, due, marks = self._look(source, place, polled)
+            polled.failures = before | polled.failures
             again = self._take(source, place, known, [each for each in due if each.name in overtaken], polled)
             polled.left |= dict.fromkeys(again, "other polls are landing it")
+        self._tell_once(source, marks, polled)
         return polled
 
-    def _look(self, source: Source, place: Place, polled: Polled) -> tuple[Mapping[str, Taken], Sequence[PartnersFile]]:
-        """The landings of files that were taken, and the files whose newest landing is not of the listed state."""
+    def _look(
+        self, source: Source, place: Place, polled: Polled
+    ) -> tuple[Mapping[str, Taken], Sequence[PartnersFile], Marks]:
+        """The landings of files that were taken; the files to take; and the marks of files that are left alone.
+
+        The files to take are those whose newest landing is not of the listed state.
+        """
         poll, today = polling_of(source), self.now().date()
         self.begin(f"listing {poll.place}")
         # Before the listing: what lands from now on may be newer.
         known = self.index.taken(source.key, today - timedelta(days=poll.lookback_days))
         files, problems = list_files(place, poll, today)
         polled.seen = len(files) + len(problems)
-        polled.failed |= {name: str(problem) for name, problem in problems.items()}
-        return known, [
-            each for each in files if each.name not in known or state_of(each) not in known[each.name].states
-        ]
+        polled.failures = {name: Failure(str(problem), final=False) for name, problem in problems.items()}
+        due = [each for each in files if each.name not in known or state_of(each) not in known[each.name].states]
+        if not due and not problems:
+            return known, due, Marks(source)
+        marks = HeldFiles(self.blackboard, source).marks(today - timedelta(days=poll.lookback_days))
+        polled.ignored = [name for name in (*problems, *(each.name for each in due)) if marks.is_ignored(name)]
+        polled.refused = [each.name for each in due if marks.refuses(each) and each.name not in polled.ignored]
+        polled.failures = {name: each for name, each in polled.failures.items() if name not in polled.ignored}
+        alone = {*polled.ignored, *polled.refused}
+        return known, [each for each in due if each.name not in alone], marks
+
+    def _tell_once(self, source: Source, marks: Marks, polled: Polled) -> None:
+        """Mark the failures that people are told of now, and leave out those that they were told of before."""
+        told = [name for name, each in polled.failures.items() if marks.has(name, each)]
+        polled.refused += told
+        polled.failures = {name: each for name, each in polled.failures.items() if name not in told}
+        landed = [*polled.taken, *polled.replaced, *polled.same]
+        lasting = {name: each for name, each in polled.failures.items() if each.told_once}
+        if lasting or any(marks.of(name) for name in landed):
+            HeldFiles(self.blackboard, source).note(marks, lasting, landed, now=self.clock())
 
     def _take(
         self, source: Source, place: Place, known: Mapping[str, Taken], due: Sequence[PartnersFile], polled: Polled
@@ -224,6 +263,11 @@ class _Work:
 
     def _claimed(self, file: PartnersFile) -> bool:
         """Take the lease of the file for this poll. If that fails, note why and return False."""
+        try:
+            check_name(file.name, self.source)
+        except LandingError as error:
+            self.polled.failures[file.name] = Failure(str(error), file)
+            return False
         lease, seen = lease_of(self.source.key, file), self.known.get(file.name)
         try:
             if not self.leases.take(lease):
@@ -232,7 +276,7 @@ class _Work:
                 )
                 return False
         except InvalidKeyError as error:  # its name is too long for a key
-            self.polled.failed[file.name] = str(error)
+            self.polled.failures[file.name] = Failure(str(error), file)
             return False
         # Another poll may have taken this state after the look of this one, and given the lease back.
         newest, before = self.poller.index.newest(self.source.key, file), seen.landing.generation if seen else 0
@@ -252,8 +296,10 @@ class _Work:
             self.place.download(file, path)
         except ChangedError as error:
             self.polled.left[file.name] = str(error)
-        except (PlaceError, OSError) as error:
-            self.polled.failed[file.name] = str(error)
+        except PlaceError as error:
+            self.polled.failures[file.name] = Failure(str(error), file, final=False)
+        except OSError as error:
+            self.polled.failures[file.name] = Failure(str(error), file, final=False, told_once=False)
         else:
             return path
         with suppress(OSError):  # nothing came, or the disk does not take its name
@@ -270,13 +316,15 @@ class _Work:
             self.overtaken.append(file.name)
             return
         if isinstance(outcome, Exception):
-            self.polled.failed[file.name] = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))
+            reason = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))
+            final = isinstance(outcome, LandingError) and not isinstance(outcome, PassingError)
+            self.polled.failures[file.name] = Failure(reason, file, final=final, told_once=final)
             return
         self.polled.landings.append(outcome)
         try:
             self.poller.index.record(self.source.key, file, outcome.id, now=self.poller.clock())
         except InvalidKeyError as error:  # longer than that of the claim
-            self.polled.failed[file.name] = f"it has landed, and cannot be noted: {error}"
+            self.polled.failures[file.name] = Failure(f"it has landed, and cannot be noted: {error}", file)
             return
         if outcome.already_landed:
             self.polled.same.append(file.name)
@@ -285,7 +333,7 @@ class _Work:
 
 
 def _require_space(file: PartnersFile, folder: Path) -> None:
-    """Raise PlaceError if the folder's disk cannot have the file."""
+    """Raise OSError if the folder's disk cannot have the file."""
     # Over SFTP, the memory of a download grows with the size that the server shows, before anything comes.
     if (file.size or 0) > (free := disk_usage(folder).free):
-        raise PlaceError(f"it has {file.size:,} bytes, and the disk of {gettempdir()} has {free:,} free")
+        raise OSError(f"it has {file.size:,} bytes, and the disk of {gettempdir()} has {free:,} free")

@@ -5,6 +5,7 @@ Here: the parts of every project. Not here: the assets of the worked example (`f
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from feed_assets.resources.notifier import WEBHOOK, MailResource, WebhookNotifie
 from feed_assets.resources.settings import Settings
 from feed_assets.resources.storage import StateResource
 from feed_assets.resources.warehouse import WarehouseResource
-from feed_assets.schedules import polls
+from feed_assets.schedules import polls, with_schedules
 from feed_assets.sensors.alerts import alerts
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.complete_hours import complete_hours
@@ -59,7 +60,7 @@ from feed_assets.sensors.ticks import HandOver, run_all
 from feed_assets.sensors.warehouse_loads import warehouse_loads
 from feed_assets.sensors.workflow_alerts import workflow_alerts
 from feed_assets.sources.kinds import Kind
-from feed_assets.sources.loading import load_sources
+from feed_assets.sources.loading import usable_sources
 from feed_assets.sources.spec import Source
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.warehouse.address import warehouse_kind
@@ -69,6 +70,8 @@ from feed_assets.workflow.flow import Workflow
 
 if TYPE_CHECKING:
     from feed_assets.project.deliveries import Deliveries
+
+_log = logging.getLogger("feed_assets.project")
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
@@ -92,16 +95,18 @@ class Project:
         """The project with sources of these kinds, and with the settings of the environment.
 
         `sources` is the directory of the sources' YAML; `first_day` is the first daily partition. FEED_ASSETS_SOURCES
-        and FEED_ASSETS_FIRST_DAY override them. Raises SettingsError, KindError and SpecError.
+        and FEED_ASSETS_FIRST_DAY override them. A source whose description cannot be used is one of them: its files do
+        not land, and days of its kind are not computed. Raises SettingsError, KindError, and SpecError if the
+        description does not even tell its kind and name.
         """
         settings = Settings.from_environment(environment, sources_directory=sources, first_day=first_day)
-        return cls.with_sources(settings, load_sources(settings.sources_directory, kinds))
+        return cls.with_sources(settings, usable_sources(settings.sources_directory, kinds))
 
     @classmethod
     def with_sources(cls, settings: Settings, sources: tuple[Source, ...], *, note: str = "") -> Project:
         """The project with these sources, and with the datasets of the settings' directory. Raises SpecError."""
         datasets = load_datasets(settings.datasets_directory, first_day=settings.first_day)
-        return cls(settings, sources, note, datasets)
+        return cls(settings, with_schedules(sources), note, datasets)
 
     @property
     def days(self) -> dg.DailyPartitionsDefinition:
@@ -133,12 +138,13 @@ class Project:
         data of one kind, if one asset reads two kinds, if a daily asset of raw data has other days than from midnight
         to midnight UTC, if an audited asset has no checks, if an hourly asset has a deadline, if two assets publish to
         one feed, if a trigger or a workflow cannot work, or if two feeds name the same table of the warehouse;
-        SpecError if a source is polled by no schedule that Dagster takes; DestinationError if a destination is wrong,
-        or does not fit the feed that it gets.
+        DestinationError if a destination is wrong, or does not fit the feed that it gets.
         """
         # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
         end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
         settings = self.settings
+        for source in self._unusable:
+            _log.error("%s is stopped, and days of %s wait: %s", source.key, source.kind, source.problems)
         own, delivered = split_deliveries(assets)
         _require_own_feeds(own)
         _require_audits(own, asset_checks)
@@ -186,6 +192,10 @@ class Project:
             Flows.of(graph, self.sources, settings.first_day, self.datasets)
         return made
 
+    @property
+    def _unusable(self) -> list[Source]:
+        return [source for source in self.sources if source.problems]
+
     def _resources(self) -> dict[str, Any]:
         settings = self.settings
         found: dict[str, Any] = {
@@ -221,8 +231,10 @@ class Project:
     ) -> Iterator[dg.SensorDefinition]:
         settings, sources = self.settings, self.sources
         interval, run_config = settings.sensor_seconds, settings.run_config
+        waiting = {source.kind: source.key for source in self._unusable}
+        cleaned = {kind: key for kind, key in self._cleaned(assets).items() if kind not in waiting}
         yield late_growth(
-            sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config, hand_over=hand_over
+            sources, cleaned, waiting=waiting, interval_seconds=interval, run_config=run_config, hand_over=hand_over
         )
         yield new_manifests(
             sources,
@@ -237,7 +249,7 @@ class Project:
         if _has_trigger(assets):
             yield starts(
                 sources,
-                self._cleaned(assets),
+                cleaned,
                 first_day=settings.first_day,
                 datasets=self.datasets,
                 lookback_days=lookback_days(sources),
@@ -278,7 +290,8 @@ class Project:
     def _checked_hours(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The asset of the checked hours of each source that has one."""
         keys = {key for each in assets if isinstance(each, dg.AssetsDefinition) for key in each.keys}
-        return {source.key: key for source in self.sources if (key := checked_key(source)) in keys}
+        usable = (source for source in self.sources if not source.problems)
+        return {source.key: key for source in usable if (key := checked_key(source)) in keys}
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The daily asset that reads the raw data of each kind: `late_growth` runs it."""

@@ -32,16 +32,22 @@ from feed_assets.sensors.ticks import (
 from feed_assets.sources.spec import Source
 from feed_assets.starts.requests import Requests
 
+NOTHING: Mapping[str, str] = {}
+
 
 def late_growth(
     sources: Sequence[Source],
     clean_assets: Mapping[str, dg.AssetKey],
     *,
+    waiting: Mapping[str, str] = NOTHING,
     interval_seconds: int,
     run_config: Mapping[str, Any],
     hand_over: HandOver = run_all,
 ) -> dg.SensorDefinition:
-    """Watches every source's lookback. `clean_assets` maps each kind of source to the asset made from it."""
+    """Watches every source's lookback. `clean_assets` maps each kind of source to the asset made from it.
+
+    `waiting` has the kinds that wait for a source whose description cannot be used.
+    """
 
     @dg.sensor(
         name="late_growth",
@@ -80,7 +86,11 @@ def late_growth(
         asked = requests.put_on_record()
         keep_contents(days, deadline)
         runs = hand_over(context, run_requests("late_growth", feeds, asked, run_config))
-        lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
+        lines = [
+            f"No day of {kind} is computed: the description of {source} cannot be used. `feed-assets doctor` says why."
+            for kind, source in waiting.items()
+        ]
+        lines += [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
         content = {"resume": resume, "logged": log_news(context, lines, cursor)}
         return dg.SensorResult(
             run_requests=runs,

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from feed_assets.blackboard.location import local_directory, readable_uris
 from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
+from feed_assets.engine.spark_schemas import NANOS_AS_LONG
 from feed_assets.sources.absence import files_gone
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest
 from feed_assets.sources.layout import LandingId, content_digest, sent_key, staging_prefix
@@ -27,7 +28,7 @@ from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
 from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
-from feed_assets.sources.source_errors import LandingError, OvertakenError
+from feed_assets.sources.source_errors import LandingError, OvertakenError, PassingError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
 
@@ -40,6 +41,7 @@ LANDING_SETTINGS = {
     "spark.sql.files.maxRecordsPerFile": "0",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    NANOS_AS_LONG: "true",
 }
 
 Delivery = Path | Landing
@@ -47,10 +49,17 @@ Delivery = Path | Landing
 
 
 def land(
-    spark: SparkSession, blackboard: Blackboard, source: Source, file: Delivery, *, now: datetime, again: bool = False
+    spark: SparkSession,
+    blackboard: Blackboard,
+    source: Source,
+    file: Delivery,
+    *,
+    now: datetime,
+    again: bool = False,
+    any_hours: bool = False,
 ) -> Landing:
     """Put the records of one file into the source's raw hourly partitions, as `land_files` does; raise its error."""
-    (landing,) = land_files(spark, blackboard, source, [file], now=now, again=again)
+    (landing,) = land_files(spark, blackboard, source, [file], now=now, again=again, any_hours=any_hours)
     if isinstance(landing, Exception):
         raise landing
     return landing
@@ -64,6 +73,7 @@ def land_files(
     *,
     now: datetime,
     again: bool = False,
+    any_hours: bool = False,
     seen: Mapping[str, int] | None = None,
     begin: Callable[[str, Sequence[Delivery]], None] = lambda *_: None,
 ) -> Iterator[Landing | Exception]:
@@ -88,12 +98,16 @@ def land_files(
     if its name has a newer landing by now: the error is an OvertakenError. So older bytes never replace newer ones.
     Content that landed before the source was polled adds nothing.
 
+    A file with records in more hours than the source takes does not land, as its times are likely wrong. With
+    `any_hours`, it lands.
+
     A LandingError says that the file cannot be read, lacks a column that the source needs, or was not kept. Raises
     SpecError if Spark does not take an expression of the source; then nothing has landed.
     """
+    source.require_usable()
     session = _session(spark)
     check_expressions(session, source)
-    landings, remaining = _Landings(session, blackboard, source, now, again, seen, begin), iter(files)
+    landings, remaining = _Landings(session, blackboard, source, now, again, any_hours, seen, begin), iter(files)
     while True:
         with scratch_directory("feed-assets-land-") as scratch:
             outcomes = landings.some(remaining, scratch)
@@ -117,6 +131,7 @@ class _Landings:
     source: Source
     now: datetime
     again: bool
+    any_hours: bool
     seen: Mapping[str, int] | None
     begin: Callable[[str, Sequence[Delivery]], None]
 
@@ -174,7 +189,7 @@ class _Landings:
         plan = read_plan(self.blackboard, staging_prefix(self.source.key, landing))
         if plan is None:
             _check_columns(self.source, self.session, sent)
-        return Due(sent, landing, before, plan)
+        return Due(sent, landing, before, plan, self.any_hours)
 
     def _fetch(self, landing: Landing, folder: Path) -> Path:
         """The file that was kept of a landing, or a copy of it. Raises LandingError if it was not kept."""
@@ -252,7 +267,7 @@ class _Landings:
             if found is None and isinstance(error, NotFoundError):
                 # A plan whose staged files are gone can never be completed.
                 clear(self.blackboard, staging)
-                raise LandingError(
+                raise PassingError(
                     f"What was staged for {due.sent.path} was removed meanwhile; land the file again"
                 ) from error
             if found is None:

@@ -33,7 +33,7 @@ from feed_assets.sources.layout import (
 FORMAT = 1
 
 _TIMES = ("landed_at", "future_until")
-_LISTS = ("partitions", "withdrawn", "days", "records")
+_LISTS = ("partitions", "withdrawn", "days", "records", "hints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Landing:
     - `description` is the source's `landing_digest` when the file landed.
     - `days` are the days of all records that have a usable time, with the filtered ones.
     - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
+    - `hints` are sentences for people on how the file was read.
     - `already_landed`: this content landed before, and the numbers are those of that landing.
     """
 
@@ -69,6 +70,7 @@ class Landing:
     days: tuple[str, ...] = ()
     future_until: datetime | None = None
     records: tuple[int, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def id(self) -> LandingId:

@@ -5,7 +5,9 @@ Not here: the fields of a description (see `spec`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -34,30 +36,75 @@ def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
     Raises SpecError with a line for each problem in any file, also if two sources have one name, or if two that are
     polled would share a variable for their credentials.
     """
-    if not directory.is_dir():
-        raise SpecError(f"{directory} is not a directory; put one YAML file for each source into one")
-    if misnamed := sorted(directory.glob("*.yml")):
-        raise SpecError(f"{misnamed[0]} would not be read; name it {misnamed[0].stem}.yaml")
-    kinds = by_name(kinds).values()
-    sources: dict[str, tuple[Path, Source]] = {}
-    problems: list[str] = []
-    for path in sorted(directory.glob("*.yaml")):
-        source, found = _read(path, kinds)
-        problems += found
-        if source is None:
-            continue
-        other, _ = sources.setdefault(source.key, (path, source))
-        if other != path:
-            problems.append(
-                source.problem(("name",), f"{other.name} describes {source.key} too; give one of them another name")
-            )
-    problems += _shared_variables(source for _, source in sources.values())
-    if problems:
-        raise SpecError("\n".join(problems))
-    return tuple(source for _, (_, source) in sorted(sources.items()))
+    found = _Found.of(directory, kinds)
+    if found.problems:
+        raise SpecError("\n".join(line for lines in found.problems.values() for line in lines))
+    return found.sources
 
 
-def _shared_variables(sources: Iterable[Source]) -> Iterator[str]:
+def usable_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
+    """As `load_sources`, but a wrong file stops only its own source: `Source.unusable` stands for it.
+
+    Raises SpecError if the kind and the name of such a source cannot be read.
+    """
+    known = by_name(kinds)
+    found = _Found.of(directory, known.values())
+    sources = {each.key: each for each in found.sources if each.origin not in found.problems}
+    for path, lines in found.problems.items():
+        kind, name = _kind_and_name(path)
+        try:
+            source = Source.unusable(known[kind], name, "\n".join(lines))
+        except (KeyError, ValidationError):
+            raise SpecError("\n".join(lines)) from None
+        sources[source.key] = source  # also if another file describes it well: nobody knows which is meant
+    return tuple(source for _, source in sorted(sources.items()))
+
+
+_FIELD = re.compile(r"""^(kind|name):\s*["']?([^\s"'#]+)""", re.MULTILINE)
+
+
+def _kind_and_name(path: Path) -> tuple[str, str]:
+    """The kind and the name that a wrong file seems to describe; empty if it names none. The file may be no YAML."""
+    try:
+        fields = dict(_FIELD.findall(path.read_bytes().decode("utf-8", errors="replace")))
+    except OSError:
+        fields = {}
+    return fields.get("kind", ""), fields.get("name", "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The sources that files describe, and the lines of the problems of each file that has some."""
+
+    sources: tuple[Source, ...]
+    problems: Mapping[Path, Sequence[str]]
+
+    @classmethod
+    def of(cls, directory: Path, kinds: Iterable[Kind]) -> _Found:
+        """Read the files of a directory. Raises SpecError if the directory itself is wrong."""
+        if not directory.is_dir():
+            raise SpecError(f"{directory} is not a directory; put one YAML file for each source into one")
+        if misnamed := sorted(directory.glob("*.yml")):
+            raise SpecError(f"{misnamed[0]} would not be read; name it {misnamed[0].stem}.yaml")
+        kinds = by_name(kinds).values()
+        sources: dict[str, tuple[Path, Source]] = {}
+        problems: dict[Path, list[str]] = {}
+        for path in sorted(directory.glob("*.yaml")):
+            source, found = _read(path, kinds)
+            if found:
+                problems.setdefault(path, []).extend(found)
+            if source is None:
+                continue
+            other, _ = sources.setdefault(source.key, (path, source))
+            if other != path:
+                why = f"{other.name} describes {source.key} too; give one of them another name"
+                problems.setdefault(path, []).append(source.problem(("name",), why))
+        for source, problem in _shared_variables(source for _, source in sources.values()):
+            problems.setdefault(sources[source.key][0], []).append(problem)
+        return cls(tuple(source for _, (_, source) in sorted(sources.items())), problems)
+
+
+def _shared_variables(sources: Iterable[Source]) -> Iterator[tuple[Source, str]]:
     """A problem for each polled source that shares its variable for credentials with another source."""
     first: dict[str, Source] = {}
     for source in sources:
@@ -67,7 +114,7 @@ def _shared_variables(sources: Iterable[Source]) -> Iterator[str]:
         other = first.setdefault(variable, source)
         if other is not source:
             what = f"{other.key} and {source.key} are polled, and both would take the credentials in {variable}"
-            yield source.problem(("name",), f"{what}; give one of them another name")
+            yield source, source.problem(("name",), f"{what}; give one of them another name")
 
 
 def _read(path: Path, kinds: Iterable[Kind]) -> tuple[Source | None, list[str]]:

@@ -7,42 +7,30 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import hashlib
 import io
 import json
 import os
 import re
-import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
+from feed_assets.sources.file_names import check_name, packing_named
 from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.layout import content_digest, name_digest
 from feed_assets.sources.line_breaks import BREAK, join_records, split_fields
-from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.packing import FIRST_BYTES, GZIP, NAMES, PRINTS, opened, packing_of, unpack
+from feed_assets.sources.source_errors import LandingError, PassingError
 from feed_assets.sources.spec import Source
-
-EXTENSIONS = {
-    "csv": (".csv", ".txt", ".log"),
-    "tsv": (".tsv", ".txt", ".log"),
-    "jsonl": (".jsonl", ".ndjson", ".json", ".txt", ".log"),
-    "parquet": (".parquet",),
-}
-"""The endings of the names of a format's files; names of text files may also end in `.gz` after them."""
-
-_NO_DATA = frozenset({".part", ".filepart", ".partial", ".tmp", ".md5", ".sha256"})
-"""Endings of files that a program is still sending, and of checksums beside a file."""
 
 SPLIT_BYTES = 64 * 1024 * 1024
 """The bytes of an unpacked text that one task of Spark reads."""
 
 _CHUNK = 1024 * 1024
-_GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _ENCRYPTED_PARQUET = b"PARE"
 _LONGEST_HEADER = 1024 * 1024
@@ -57,6 +45,8 @@ _EXCEL_SEPARATOR = re.compile('"?sep=.?"?', re.IGNORECASE)
 _NO_JSON_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(\[)\s*[{\]]|\{\s*\n)")
 """The beginning of an array of objects (with a group), or of an object of several lines."""
 _NUL = b"\0"
+_FEW_NULS = 0.02
+"""UTF-16 and UTF-32 have a larger share of NUL bytes, in any language."""
 # The longer marks first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -65,10 +55,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _NO_TEXT = {
-    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
-    b"BZh": "packed with bzip2",
     b"\xfd7zXZ": "packed with xz",
-    b"\x28\xb5\x2f\xfd": "packed with Zstandard",
     b"\x04\x22\x4d\x18": "packed with LZ4",
     _PARQUET: "Parquet",
 }
@@ -81,12 +68,14 @@ class PartnerFile:
     """A file that can be landed.
 
     `name` is its base name, or its path at the place where the source is polled. `content` is a file with the same
-    records in UTF-8, each on a line: itself, or a copy; `compressed` says whether it is packed.
-    `columns` are the names in the header, None without a header, and `skip` the number of lines up to and with the
-    header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
-    content that Spark cannot split, only a zero. `long_numbers` says that JSON may have whole numbers of more than 38
-    digits. `sha256` is of the unpacked content, so that packing does not change it. `path` is the partner's file,
-    `stamp` its inode, size and time of the last write.
+    records in UTF-8, each on a line: itself, or a copy; `compressed` says whether it is packed with gzip.
+    `columns` are the names in the header, None without a header; `unnamed` is the number of columns behind them that
+    have no name; and `skip` the number of lines up to and with the header. `lines` is about the number of all lines, 0
+    if it is not known. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it;
+    for a content that Spark cannot split, only a zero. `long_numbers` says that JSON may have whole numbers of more
+    than 38 digits, and `nuls` that the text has NUL bytes. `hints` are sentences for people. `sha256` is of the
+    unpacked content, so that packing does not change it. `path` is the partner's file, `stamp` its inode, size and time
+    of the last write.
     """
 
     name: str
@@ -96,9 +85,13 @@ class PartnerFile:
     sha256: str
     compressed: bool = False
     columns: tuple[str, ...] | None = None
+    unnamed: int = 0
     skip: int = 0
+    lines: int = 0
     lines_before: tuple[int, ...] = (0,)
     long_numbers: bool = False
+    nuls: bool = False
+    hints: tuple[str, ...] = ()
 
     def digest(self, source_key: str) -> str:
         """The digest of this content and one source, which identifies its landings."""
@@ -111,22 +104,18 @@ class PartnerFile:
     def require_unchanged(self) -> None:
         """Raise LandingError if the file was written to since it was inspected."""
         if _stamp(self.path) != self.stamp:
-            raise LandingError(f"{self.path} changed while it was read; land it again once it is complete")
+            raise PassingError(f"{self.path} changed while it was read; land it again once it is complete")
 
 
 def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = None) -> PartnerFile:
-    """Read a file to its end. `scratch` is a directory for a copy in UTF-8, if needed.
+    """Read a file to its end. `scratch` is a directory for copies, unpacked and in UTF-8, if needed.
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
     LandingError if the file is missing or cut off; if its content contradicts its name or the source; if its name has
-    the wrong end for the source's format; or if its path does not match the pattern of `poll`. The name of a polled
-    file may have an unknown end, or none.
+    the wrong ending for the source's format; or if its path does not match the pattern of `poll`. It is a PassingError
+    if the disk does not read the file.
     """
-    if not path.is_file():
-        what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
-        raise LandingError(f"{path} {what}")
-    if name is None:
-        _check_name(path, source)
+    check_path(path, source if name is None else None)
     named = name or _name(path, source)
     try:
         named.encode()
@@ -134,42 +123,44 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
         raise LandingError(f"{str(path)!a}: its name is not in UTF-8; rename it") from error
     try:
         stamp = _stamp(path)
-        with path.open("rb") as file:
-            start = file.read(len(_PARQUET))
-            packed = start.startswith(_GZIP)
-            if name is None and _is_named_packed(path, source) and not packed:
-                raise LandingError(f"{path} is not gzip, although its name says so; rename it or have it sent again")
-            file.seek(0)
-            if isinstance(source.format, ParquetFormat):
+        if isinstance(source.format, ParquetFormat):
+            with path.open("rb") as file:
                 _check_parquet(path, file)
                 sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256)
-            else:
-                sent = _inspect_text(path, source, source.format, scratch, compressed=packed)
+        else:
+            packing = _packing(path, is_named=name is None)
+            sent = _inspect_text(path, source, source.format, scratch, packing)
         return replace(sent, name=named, stamp=stamp)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise LandingError(f"{path} cannot be unpacked to its end: {error}; have it sent again") from error
     except UnicodeError as error:
         raise LandingError(f"{path}: {_not_encoded(error)}; correct `encoding` {_field(source)}") from error
     except OSError as error:
-        raise LandingError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise PassingError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _check_name(path: Path, source: Source) -> None:
-    extensions = EXTENSIONS[source.format.type]
-    extension = (path.with_suffix("") if _is_named_packed(path, source) else path).suffix.lower()
-    # CloudFront, Redshift and others choose the names at a polled place; there, `pattern` says which files are meant.
-    of_another = extension in _NO_DATA or any(extension in each for each in EXTENSIONS.values())
-    is_meant = source.poll is not None and not of_another
-    if extension not in extensions and not is_meant:
-        also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
-        raise LandingError(
-            f"{path} ends in {extension or 'nothing'!r}, and {source.key} takes {source.format.type} files, "
-            f"which end in {', '.join(extensions)}{also}; unpack or rename it, or land it for another source"
-        )
+def check_path(path: Path, source: Source | None) -> None:
+    """Raise LandingError if no file is there, or if its name does not fit the source. Nothing is read."""
+    if not path.is_file():
+        raise LandingError(f"{path} {_instead_of_a_file(path)}")
+    if source is not None:
+        check_name(str(path), source)
 
 
-def _is_named_packed(path: Path, source: Source) -> bool:
-    return path.suffix.lower() == ".gz" and not isinstance(source.format, ParquetFormat)
+def _instead_of_a_file(path: Path) -> str:
+    if path.is_dir():
+        return "is a directory; land the files in it"
+    if path.exists():
+        return "is a pipe or a device, and a file is read twice; write its content into a file, and land that"
+    return "is not a file; check its name"
+
+
+def _packing(path: Path, *, is_named: bool) -> str | None:
+    """The program that packed a text. Raises LandingError if its name names another one."""
+    with path.open("rb") as file:
+        packing = packing_of(file.read(FIRST_BYTES))
+    ending = packing_named(path.name) if is_named else None
+    if ending is not None and packing != NAMES[ending]:
+        raise LandingError(f"{path} is not {NAMES[ending]}, although its name says so; rename it or have it sent again")
+    return packing
 
 
 def _name(path: Path, source: Source) -> str:
@@ -198,43 +189,55 @@ def _check_parquet(path: Path, file: BinaryIO) -> None:
 
 
 def _inspect_text(
-    path: Path, source: Source, text: DelimitedFormat | JsonLinesFormat, scratch: Path, *, compressed: bool
+    path: Path, source: Source, text: DelimitedFormat | JsonLinesFormat, scratch: Path, packing: str | None
 ) -> PartnerFile:
-    with _opened(path, compressed=compressed) as file:
-        _check_encoding(path, file.read(_SAMPLE), source, text.encoding)
-    content, numbers = path, isinstance(text, JsonLinesFormat)
-    with _opened(path, compressed=compressed) as file:
+    plain, compressed = path, packing == GZIP
+    if packing is not None and not compressed:  # Spark reads gzip itself
+        plain = scratch / "unpacked"
+        unpack(path, packing, plain, _LONGEST_LINE)
+    with _opened(plain, compressed=compressed) as file:
+        start = file.read(_SAMPLE)
+    if packing is not None and (inner := packing_of(start)) is not None:
+        raise LandingError(
+            f"{path} is packed twice: with {packing}, and in it with {inner}. Unpack it once, by "
+            f"`{PRINTS[packing]} FILE > NEW`, and land that; or have it sent packed once"
+        )
+    _check_encoding(path, start, source, text.encoding)
+    content, numbers = plain, isinstance(text, JsonLinesFormat)
+    with _opened(plain, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
-            read = _read(file, numbers=numbers)
+            read = _read(file, numbers=numbers, is_text=True)
         else:
             content = scratch / "recoded"
             read = _recode(file, text.encoding, content, numbers=numbers)
             compressed = False
+    prints = PRINTS[packing] if packing else "cat"
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
-            f"`{_printed(path)} | tr '\\r' '\\n' > NEW`, and land that"
+            f"`{prints} FILE | tr '\\r' '\\n' > NEW`, and land that"
         )
     if isinstance(text, JsonLinesFormat):
         with _opened(content, compressed=compressed) as file:
-            _check_json_lines(path, file.read(_SAMPLE))
+            _check_json_lines(path, file.read(_SAMPLE), prints)
     if read.longest > _LONGEST_LINE:
         raise LandingError(
             f"{path}: a line has more than {_LONGEST_LINE:,} bytes; have the file sent again, with one record a line"
         )
+    read_from = content
     if isinstance(text, DelimitedFormat) and text.line_breaks:
         joined = scratch / "joined"
         with _opened(content, compressed=compressed) as file:
             _join(file, text, joined)
         content, compressed = joined, False
-    columns, skip = None, 0
+    columns, unnamed, skip = None, 0, 0
     if isinstance(text, DelimitedFormat) and text.header:
         with _opened(content, compressed=compressed) as file:
-            columns, skip = _header(path, file, text)
+            columns, unnamed, skip = _header(path, file, text)
     splits: Sequence[int] = ()
     if not compressed:
         with content.open("rb") as file:  # a copy has other lines, or lines at other positions
-            splits = (read if content == path else _read(file)).line_feeds[:-1]
+            splits = (read if content == read_from == plain else _read(file)).line_feeds[:-1]
     # A line belongs to the split in which it begins, or to the one before if it begins with the split.
     lines_before = (0, *(1 + ended for ended in accumulate(splits)))
     return PartnerFile(
@@ -245,13 +248,28 @@ def _inspect_text(
         read.sha256,
         compressed=compressed,
         columns=columns,
+        unnamed=unnamed,
         skip=skip,
+        lines=sum(read.line_feeds) + 1,
         lines_before=lines_before,
         long_numbers=read.long_numbers,
+        nuls=read.nuls,
+        hints=(_hint(read.not_utf_8, source),) if read.not_utf_8 else (),
     )
 
 
-def _check_json_lines(path: Path, start: bytes) -> None:
+def _hint(bad: bytes, source: Source) -> str:
+    """What to write for a text that is declared as UTF-8 and is not, by bytes of it that are not UTF-8."""
+    try:
+        bad.decode("cp1252")
+    except UnicodeDecodeError:
+        likely = "another encoding: ask the partner which"
+    else:
+        likely = "cp1252, as Windows writes in Western Europe: then write `encoding: cp1252`"
+    return f"records that are not {source.format.encoding} are malformed. They may be {likely} {_field(source)}"  # type: ignore[union-attr]
+
+
+def _check_json_lines(path: Path, start: bytes, prints: str) -> None:
     """Raise LandingError if a text of JSON is an array, or if its objects have several lines, or all of them one."""
     if found := _NO_JSON_LINES.match(start):
         has, values = ("is a JSON array", ".[]") if found[1] else ("has JSON objects of several lines", ".")
@@ -261,13 +279,8 @@ def _check_json_lines(path: Path, start: bytes) -> None:
         return
     raise LandingError(
         f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
-        f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
+        f"`{prints} FILE | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
     )
-
-
-def _printed(path: Path) -> str:
-    """The shell's command that prints the text of FILE."""
-    return f"{'zcat' if path.suffix == '.gz' else 'cat'} FILE"
 
 
 def _is_one_line_of_objects(start: bytes) -> bool:
@@ -289,16 +302,22 @@ def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> 
     marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
     if marked is not None:
         raise LandingError(f"{path} is {marked.upper()}, not {declared}; write `encoding: {marked}` {_field(source)}")
-    if _NUL in start:
-        if sent := next((what for mark, what in _NO_TEXT.items() if start.startswith(mark)), None):
-            raise LandingError(
-                f"{path} is {sent}, not text in {declared}; have text sent, as it is or packed with gzip"
-            )
+    if _NUL not in start:
+        return
+    if sent := next((what for mark, what in _NO_TEXT.items() if start.startswith(mark)), None):
+        raise LandingError(f"{path} is {sent}, not text in {declared}; have text sent, as it is or packed with gzip")
+    if _is_of_wide_characters(start):
         likely = _likely_encoding(start)
         raise LandingError(
-            f"{path} has a NUL byte, as no text in {declared} has; it may be {likely.upper()}: "
+            f"{path} has NUL bytes in all lines, as no text in {declared} has; it may be {likely.upper()}: "
             f"then write `encoding: {likely}` {_field(source)}, else have it sent again without NUL bytes"
         )
+
+
+def _is_of_wide_characters(start: bytes) -> bool:
+    """Whether NUL bytes are no damage of single records: in UTF-16 and UTF-32, each separator and line end has some."""
+    lines = start.split(b"\n")
+    return all(_NUL in line for line in lines[:-1] or lines) and start.count(_NUL) > len(start) * _FEW_NULS
 
 
 def _likely_encoding(start: bytes) -> str:
@@ -326,32 +345,37 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _opened(path: Path, *, compressed: bool) -> BinaryIO:
-    return cast("BinaryIO", gzip.open(path)) if compressed else path.open("rb")
+def _opened(path: Path, *, compressed: bool) -> AbstractContextManager[BinaryIO]:
+    return opened(path, GZIP if compressed else None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR.
+    """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR, or NUL.
 
     `longest` has the bytes of the longest line, if that is longer than `_CHUNK`. `long_numbers` is as in `PartnerFile`,
-    and False if they were not looked for.
+    and False if they were not looked for. `not_utf_8` has the first bytes that are not UTF-8.
     """
 
     sha256: str
     line_feeds: Sequence[int]
     carriage_returns: bool
+    nuls: bool
     longest: int
     long_numbers: bool
+    not_utf_8: bytes
 
 
-def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: bool = False) -> _Read:
-    """Read a file to its end; with `numbers`, look for long ones."""
+def _read(
+    file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: bool = False, is_text: bool = False
+) -> _Read:
+    """Read a file to its end. Look for long numbers, and in a text for bytes that are not UTF-8."""
     digest = hashlib.sha256()
+    decoder = codecs.getincrementaldecoder("utf-8")()
     line_feeds: list[int] = []
-    carriage_returns = False
+    carriage_returns = nuls = False
     line = longest = 0
-    long_numbers, form = False, b""
+    long_numbers, form, not_utf_8 = False, b"", b""
     chunk = b"begin"
     while chunk:
         if file.tell() % SPLIT_BYTES == 0:
@@ -361,13 +385,25 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: 
         text = recode(chunk)
         line_feeds[-1] += text.count(b"\n")
         carriage_returns = carriage_returns or b"\r" in text
+        nuls = nuls or _NUL in text
+        if is_text and not not_utf_8 and not (text.isascii() and not decoder.getstate()[0] and text):
+            not_utf_8 = _undecodable(decoder, text)
         if numbers and not long_numbers:
             form = form[1 - len(_LONG_NUMBER) :] + text.translate(_FORM)
             long_numbers = _LONG_NUMBER in form
         before, line_feed, _ = text.partition(b"\n")
         longest = max(longest, line + len(before))
         line = len(text) - text.rfind(b"\n") - 1 if line_feed else line + len(text)
-    return _Read(digest.hexdigest(), line_feeds, carriage_returns, longest, long_numbers)
+    return _Read(digest.hexdigest(), line_feeds, carriage_returns, nuls, longest, long_numbers, not_utf_8)
+
+
+def _undecodable(decoder: codecs.IncrementalDecoder, text: bytes) -> bytes:
+    """The first bytes that are not UTF-8, up to the next that are; empty if there are none."""
+    try:
+        decoder.decode(text, final=not text)
+    except UnicodeDecodeError as error:
+        return error.object[error.start : max(error.end, error.start + 1)]
+    return b""
 
 
 def _recode(file: BinaryIO, encoding: str, target: Path, *, numbers: bool) -> _Read:
@@ -390,8 +426,8 @@ def _join(file: BinaryIO, text: DelimitedFormat, target: Path) -> None:
         joined.writelines(join_records(lines, text))
 
 
-def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[str, ...], int]:
-    """The names in the first line that is not blank, and the number of that line."""
+def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[str, ...], int, int]:
+    """The names in the first line that is not blank, the number of empty names at its end, and of that line."""
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST_HEADER), b""), start=1):
         where = f"{path}:{number}"
         if len(line) == _LONGEST_HEADER:
@@ -405,8 +441,11 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
             except csv.Error as error:
                 advice = "" if text.line_breaks else ", or write `line_breaks: true` in the source if quotes hold them"
                 raise LandingError(f"{where}: this is no header: {error}; have the file sent again{advice}") from error
-            check_column_names(where, columns)
-            return columns, number
+            named = len(columns)
+            while named > 1 and not columns[named - 1]:
+                named -= 1
+            check_column_names(where, columns[:named])
+            return columns[:named], len(columns) - named, number
     raise LandingError(f"{path} is empty, and its source says that it has a header; have it sent again")
 
 

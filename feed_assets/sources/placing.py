@@ -7,7 +7,7 @@ end up (see `staging`), when they count (see `landing`), and formats (see `recor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -46,6 +46,8 @@ _TASK_BYTES: Final = 64 * 2**20
 _MOST_TASKS: Final = 1_000
 _LANDED_MALFORMED: Final = "landed malformed"
 _OUTCOMES: Final = (_LANDED, _LANDED_MALFORMED, _FILTERED, *REASONS)
+SAMPLES: Final = 4
+"""How many records a sample has for each hour that may land: it misses few hours, if they are alike."""
 _SPREAD: Final = 64
 """Over how many places filtered records are spread, so that no task gets all of them."""
 
@@ -73,6 +75,39 @@ class StagedRecords:
 
     hours: Mapping[str, Entry]
     quarantined: Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """A number of hours, and the first and the last of them, as `YYYY-MM-DD/HH`."""
+
+    count: int
+    first: str
+    last: str
+
+    @classmethod
+    def of(cls, hours: Collection[str]) -> Hours:
+        """The number and the limits of these hours."""
+        return cls(len(hours), min(hours, default=""), max(hours, default=""))
+
+
+def hours_of_sample(
+    records: DataFrame, source: Source, steps: Mapping[LandingId, int], *, now: datetime, suspicious: bool
+) -> Mapping[LandingId, Hours]:
+    """The hours in which some records would land: of each of these landings, the records of each so many lines.
+
+    One small Spark job: the other lines are not parsed.
+    """
+    col, lit, when = functions.col, functions.lit, functions.when
+    sampled = lit(False)  # noqa: FBT003 - a value
+    for landing, step in steps.items():
+        sampled |= (col("_landing") == f"{landing}") & (col("_line") % step == 0)
+    timed, passes, raised = _evaluated(with_nulls(records.where(sampled), source), source, suspicious=suspicious)
+    lands = col("_time").between(lit(EARLIEST), lit(now + AHEAD)) & passes & ~raised
+    hour = when(lands, functions.date_format("_time", "yyyy-MM-dd/HH"))
+    hours = [functions.collect_set(when(col("_landing") == f"{each}", hour)).alias(f"{each}") for each in steps]
+    (row,) = timed.agg(*hours).collect()
+    return {landing: Hours.of(row[f"{landing}"]) for landing in steps}
 
 
 def write_by_hour(

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import NullType, StructType
 
 from feed_assets.engine.moments import JSON_TIMES
+from feed_assets.engine.spark_schemas import is_nanoseconds, micros_of_nanos
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat
 from feed_assets.sources.line_breaks import BREAK
@@ -49,6 +50,7 @@ def text_records(
     """The records of UTF-8 text files, one for each line that is not blank, without the lines up to the header.
 
     `files` has for each landing the path of its file and the file; a path has a folder `_landing=...` below `base`.
+    Their headers have the same `columns`, and as many without a name.
 
     The frame has the partner's columns, all STRING; `_landing`; `_file`, the partner's name of the file; `_line`, the
     number of the line in the file, from 1; `_record`, the line itself; and `_malformed`, the line again if it does not
@@ -78,7 +80,12 @@ def text_records(
         .where(functions.trim("_record") != "")
     )
     if isinstance(text, DelimitedFormat):
-        return _delimited(lines, text, columns)
+        sent = [file for _, file in files.values()]
+        if any(file.nuls for file in sent):
+            # Spark's parser leaves NUL out at the ends of fields.
+            whole = ~functions.contains(functions.col("_record"), functions.lit("\0"))
+            lines = lines.withColumn("_decoded", functions.col("_decoded") & whole)
+        return _delimited(lines, text, columns, unnamed=max(file.unnamed for file in sent))
     return _json(lines, columns, long_numbers=any(file.long_numbers for _, file in files.values()))
 
 
@@ -91,13 +98,18 @@ def parquet_records(
 ) -> DataFrame:
     """The rows of Parquet files of one schema, in columns as those of `text_records`; `_line` is the row's number.
 
-    Columns keep their types, those of NullType get the type that is `declared`, or are left out. No row is malformed,
-    and `_record` is the row as a JSON object.
+    Columns keep their types, but times in nanoseconds lose what is below a microsecond. Columns of NullType get the
+    type that is `declared`, or are left out. No row is malformed, and `_record` is the row as a JSON object.
     """
     empty = [each.name for each in schema if isinstance(each.dataType, NullType)]
     there = StructType([each for each in schema if each.name not in empty])
     rows = spark.read.option("basePath", base).schema(there).parquet(*(path for path, _ in files.values()))
-    columns = [functions.col(quoted(name)) for name in there.names]
+    columns = [
+        micros_of_nanos(functions.col(quoted(each.name)), each).alias(each.name)
+        if is_nanoseconds(each)
+        else functions.col(quoted(each.name))
+        for each in there
+    ]
     columns += [functions.lit(None).cast(declared[name]).alias(name) for name in empty if name in declared]
     return rows.select(
         *columns,
@@ -129,14 +141,16 @@ def with_nulls(frame: DataFrame, source: Source) -> DataFrame:
     )
 
 
-def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) -> DataFrame:
+def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str], *, unnamed: int) -> DataFrame:
     quote = text.quote_character
     options = {"sep": text.field_separator, "quote": quote, "columnNameOfCorruptRecord": "_faulty"}
     if quote:
         options["escape"] = text.escape or quote
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*columns, "_faulty"))
     few = _has_few_fields(functions.col("_record"), text.field_separator)
-    fields = functions.from_csv(functions.when(few, functions.col("_record")), schema, options)
+    line = functions.col("_record")
+    named = _named_fields(line, text, len(columns)) if unnamed else line
+    fields = functions.from_csv(functions.when(few, named), schema, options)
     # `inline` instead of a plain column, so that no column parses the line a second time.
     parsed = lines.select("*", functions.inline(functions.array(fields)))
     sound = functions.col("_decoded") & few & functions.col("_faulty").isNull() & _quotes_enclose_fields(text)
@@ -149,6 +163,33 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
         *_ORIGIN,
         functions.when(~sound, functions.col("_record")).alias("_malformed"),
     )
+
+
+def _named_fields(line: Column, text: DelimitedFormat, columns: int) -> Column:
+    """A line without its empty fields behind those of the named columns.
+
+    Programs such as Excel write such fields in the header and in some lines only. A value without a name stays, and
+    makes its record malformed.
+    """
+    separator, mark = re.escape(text.field_separator), re.escape(text.quote_character)
+    quoted_nothing = f"(?:{mark}{mark})?" if text.quote_character else ""
+    body = functions.regexp_replace(line, rf"(?:{separator}{quoted_nothing})+\z", "")
+    ended = _separators(functions.substr(line, functions.length(body) + 1), text)
+    outside = _unescaped(line, text)
+    if text.quote_character:
+        outside = functions.regexp_replace(outside, f"{mark}[^{mark}]*{mark}", "")
+    fields = _separators(outside, text) + 1
+    missing = functions.least(fields, functions.lit(columns)) - (fields - ended)
+    return functions.concat(
+        body, functions.repeat(functions.lit(text.field_separator), functions.greatest(missing, functions.lit(0)))
+    )
+
+
+def _separators(line: Column, text: DelimitedFormat) -> Column:
+    """How many separators a text has."""
+    without = functions.replace(line, functions.lit(text.field_separator), functions.lit(""))
+    characters = functions.length(line) - functions.length(without)
+    return (characters / len(text.field_separator)).cast("int")
 
 
 def _has_few_fields(line: Column, separator: str) -> Column:
@@ -168,15 +209,22 @@ def _quotes_enclose_fields(text: DelimitedFormat) -> Column:
     line, quote = functions.col("_record"), functions.lit(text.quote_character)
     if not text.quote_character:
         return functions.expr("true")
-    if text.escape:
-        plain = functions.regexp_replace(line, rf"(?s){re.escape(text.escape)}.", "")
-    else:
-        plain = functions.replace(line, functions.concat(quote, quote), functions.lit(""))
+    plain = _unescaped(line, text)
     mark, separator = re.escape(text.quote_character), re.escape(text.field_separator)
     opening = rf"(^|{separator}){mark}"
     rest = functions.regexp_replace(plain, rf"{opening}[^{mark}]*{mark}(?={separator}|\z)", "$1")
     paired = functions.regexp_count(rest, functions.lit(mark)) % 2 == 0
     return ~functions.contains(line, quote) | (~rest.rlike(opening) & paired)
+
+
+def _unescaped(line: Column, text: DelimitedFormat) -> Column:
+    """A line without the quotes that belong to values, and without the escapes before them."""
+    if text.escape:
+        return functions.regexp_replace(line, rf"(?s){re.escape(text.escape)}.", "")
+    if not text.quote_character:
+        return line
+    quote = functions.lit(text.quote_character)
+    return functions.replace(line, functions.concat(quote, quote), functions.lit(""))
 
 
 def _json(lines: DataFrame, columns: Sequence[str], *, long_numbers: bool) -> DataFrame:

@@ -13,6 +13,10 @@ class LandingError(SourceError):
     """A partner's file cannot be landed; none of its records landed."""
 
 
+class PassingError(LandingError):
+    """A partner's file cannot be landed now, for a reason that may pass: it changes, or a disk does not read it."""
+
+
 class OvertakenError(LandingError):
     """Another content of this name landed meanwhile, which may be newer. `generation` is its landing's."""
 

@@ -129,6 +129,11 @@ class Source(BaseModel):
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     """Hours after the last hour of a day until the day is due. The partner may send until then."""
 
+    most_hours: Annotated[int, Field(ge=24, le=1_000_000)] = 1000
+    """In how many hours of event time the records of one file may land. A file with more is held back, because
+    `event_time` is likely wrong: see [Land files](../sources.md#land-files). A file that landed before, also by
+    `feed-assets land --any-hours`, may have as many as it had."""
+
     may_be_empty: bool = False
     """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is
     empty only if it is empty for all sources of the kind."""
@@ -151,11 +156,36 @@ class Source(BaseModel):
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
+    _unusable: str = PrivateAttr(default="")
 
     @classmethod
     def of(cls, values: object, kinds: Iterable[Kind]) -> Self:
         """The source with these fields, of one of these kinds. Raises pydantic's ValidationError."""
         return cls.model_validate(values, context=by_name(kinds))
+
+    @classmethod
+    def unusable(cls, kind: Kind, name: str, problems: str) -> Self:
+        """A source that stands for a description with these problems, a line each.
+
+        It has its place in the project, so that the other sources go on. Landing its files and computing its days
+        fails with the problems. Raises pydantic's ValidationError for a wrong name.
+        """
+        columns = {column: f"CAST(NULL AS {kind.columns[column]})" for column in kind.required}
+        fields = {"name": name, "kind": kind.name, "columns": columns, "identity": ["unknown"]}
+        assumed = {"format": {"type": "csv", "columns": ["unknown"]}, "growth_threshold_percent": 5, "lookback_days": 7}
+        source = cls.of(fields | assumed, [kind])
+        source._unusable = problems  # noqa: SLF001 - a Source's own
+        return source
+
+    @property
+    def problems(self) -> str:
+        """Why its description cannot be used, a line for each problem; empty if it can."""
+        return self._unusable
+
+    def require_usable(self) -> None:
+        """Raise SpecError if its description cannot be used."""
+        if self._unusable:
+            raise SpecError(self._unusable)
 
     def model_post_init(self, context: Any, /) -> None:
         """Keep the kind beside its name."""
@@ -193,6 +223,7 @@ class Source(BaseModel):
             "lookback_days",
             "buffer_hours",
             "may_be_empty",
+            "most_hours",
             "recipients",
             "complete",
             "poll",

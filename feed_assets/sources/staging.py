@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import cast
 from uuid import uuid4
 
@@ -23,7 +24,15 @@ from pyspark.sql.types import DataType, IntegerType, StructType
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
-from feed_assets.engine.spark_schemas import keeps_values, readable_columns, stated_rows, with_null_columns
+from feed_assets.engine.spark_schemas import (
+    is_nanoseconds,
+    keeps_values,
+    readable_columns,
+    stated_rows,
+    type_of,
+    with_nanoseconds,
+    with_null_columns,
+)
 from feed_assets.engine.value_errors import is_of_a_value, reason_of, root_cause
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
@@ -39,8 +48,11 @@ from feed_assets.sources.layout import (
 from feed_assets.sources.ledger import Landing
 from feed_assets.sources.partner_file import PartnerFile, check_column_names
 from feed_assets.sources.placing import (
+    SAMPLES,
     Counts,
+    Hours,
     StagedRecords,
+    hours_of_sample,
     records_by_hour,
     staged_records,
     usable_from,
@@ -50,7 +62,7 @@ from feed_assets.sources.placing import (
 )
 from feed_assets.sources.plan import Plan, clear, keys
 from feed_assets.sources.records import parquet_records, text_records
-from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.source_errors import LandingError, PassingError
 from feed_assets.sources.spec import Source
 
 
@@ -59,13 +71,14 @@ class Due:
     """A file to land, and its landing.
 
     `before` is the last landing of the content, or the name, which this landing supersedes. `plan` is that of a killed
-    process.
+    process. With `any_hours`, the file lands however many hours its records have.
     """
 
     sent: PartnerFile
     landing: LandingId
     before: Landing | None
     plan: Plan | None
+    any_hours: bool = False
 
 
 def stage(
@@ -109,18 +122,27 @@ def _stage(
             each.landing: _upload(blackboard, each.sent, attempted_prefix(attempt, each.landing)) for each in due
         }
         counts: dict[LandingId, Counts] = {}
+        hints: dict[LandingId, tuple[str, ...]] = {}
         contents = [(each, to_read(blackboard.uri(uploads[each.landing].content))) for each in due]
-        for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
+        of_landing = {each.landing: each for each in due}
+        for landings, records, size, more in _records(session, source, contents, to_write(blackboard.uri(attempt))):
             place = blackboard.uri(attempt)
+            hints |= {landing: (*of_landing[landing].sent.hints, *more) for landing in landings}
+            these = [of_landing[landing] for landing in landings]
+            _check_sample(session, records, source, these, now, suspicious=suspicious)
             counts |= write_by_hour(records, source, landings, place, size=size, now=now, suspicious=suspicious)
         for each in due if isinstance(source.format, ParquetFormat) else ():
             _check_rows(session, each.sent, counts[each.landing].read)
         folders = {landing: upload.folder for landing, upload in uploads.items()}
         staged = {landing: staged_records(list_all(blackboard, folder), folder) for landing, folder in folders.items()}
+        for each in due:
+            _check_hours(source, each, Hours.of(staged[each.landing].hours))
         by_hour = records_by_hour(session, blackboard, staged)
         write_quarantine(session, blackboard, staged, attempt)
         made = [(each, uploads[each.landing], staged[each.landing], counts[each.landing]) for each in due]
-        return [_plan(session, blackboard, source, *each, by_hour[each[0].landing]) for each in made]
+        return [
+            _plan(session, blackboard, source, *each, by_hour[each[0].landing], hints[each[0].landing]) for each in made
+        ]
     except Exception as error:
         # What is staged takes space, on a disk that may be full.
         if not (isinstance(error, UnavailableError) and error.transient):
@@ -131,23 +153,71 @@ def _stage(
 
 def _records(
     session: SparkSession, source: Source, contents: Sequence[tuple[Due, str]], base: str
-) -> Iterator[tuple[list[LandingId], DataFrame, int]]:
-    """For files of the same columns, each with its path: their landings, their records, and their size in bytes."""
+) -> Iterator[tuple[list[LandingId], DataFrame, int, tuple[str, ...]]]:
+    """For files of the same columns, each with its path: their landings, their records, their size in bytes, hints."""
     columns: dict[LandingId, Hashable] = {}
     for each, path in contents:
         if isinstance(source.format, ParquetFormat):
             columns[each.landing] = _parquet_schema(session, path, source, each.sent)
         else:
-            columns[each.landing] = tuple(source.format.declared) if each.sent.columns is None else each.sent.columns
+            names = tuple(source.format.declared) if each.sent.columns is None else each.sent.columns
+            columns[each.landing] = (names, each.sent.unnamed)
     for these in dict.fromkeys(columns.values()):
         alike = [(each, path) for each, path in contents if columns[each.landing] == these]
         files = {str(each.landing): (path, each.sent) for each, path in alike}
+        hints: tuple[str, ...] = ()
         if isinstance(source.format, ParquetFormat):
-            records = parquet_records(session, files, base, cast("StructType", these), source.format.declared)
+            schema = cast("StructType", these)
+            hints = tuple(
+                f"{each.name} has nanoseconds; its times are cut off to microseconds, the most that Spark keeps"
+                for each in schema
+                if is_nanoseconds(each)
+            )
+            records = parquet_records(session, files, base, schema, source.format.declared)
         else:
-            records = text_records(session, files, base, source.format, cast("tuple[str, ...]", these))
+            names, _ = cast("tuple[tuple[str, ...], int]", these)
+            records = text_records(session, files, base, source.format, names)
         size = sum(each.sent.content.stat().st_size for each, _ in alike)
-        yield [each.landing for each, _ in alike], records, size
+        yield [each.landing for each, _ in alike], records, size, hints
+
+
+def _check_sample(
+    session: SparkSession, records: DataFrame, source: Source, due: Sequence[Due], now: datetime, *, suspicious: bool
+) -> None:
+    """Raise LandingError if some records of a file already have more hours than one landing may have.
+
+    Writing each of thousands of hours takes about 25 ms, and in a bucket about 45 requests. Files of few records are
+    not looked at.
+    """
+    steps: dict[LandingId, int] = {}
+    for each in due:
+        is_parquet, most = isinstance(source.format, ParquetFormat), _most_hours(source, each)
+        lines = stated_rows(session, each.sent.content.absolute().as_uri()) if is_parquet else each.sent.lines
+        if lines > most:  # so there is one
+            steps[each.landing] = max(1, lines // (SAMPLES * int(most)))
+    if steps:
+        found = hours_of_sample(records, source, steps, now=now, suspicious=suspicious)
+        for each in due:
+            if each.landing in found:
+                _check_hours(source, each, found[each.landing], sampled=True)
+
+
+def _most_hours(source: Source, due: Due) -> float:
+    """As many as the source takes, or as an earlier landing of the file had, which a person may have let land."""
+    return inf if due.any_hours else max(source.most_hours, len(due.before.partitions) if due.before else 0)
+
+
+def _check_hours(source: Source, due: Due, found: Hours, *, sampled: bool = False) -> None:
+    """Raise LandingError if the records of a file have more hours than one landing may have."""
+    if found.count <= _most_hours(source, due):
+        return
+    raise LandingError(
+        f"{due.sent.path} has records in {'at least ' if sampled else ''}{found.count:,} hours, from {found.first} to "
+        f"{found.last}, and {source.key} takes {source.most_hours:,} of one file. Is `event_time` in a wrong unit, "
+        f"such as milliseconds, or another column ({source.place(('columns', 'event_time'))})? Then correct it. If the "
+        f"times are right, `feed-assets land --any-hours {source.key} FILE` lands the file, and a larger `most_hours` "
+        "in the source all such files"
+    )
 
 
 def _plan(
@@ -159,6 +229,7 @@ def _plan(
     records: StagedRecords,
     counts: Counts,
     by_hour: Mapping[str, int],
+    hints: tuple[str, ...],
 ) -> Plan:
     landing, sent, folder = due.landing, due.sent, upload.folder
     hours = sorted(records.hours)
@@ -184,6 +255,7 @@ def _plan(
             withdrawn=withdrawn,
             days=counts.days,
             future_until=usable_from(counts.first_future),
+            hints=hints,
         ),
         (
             *((records.hours[hour].key, _raw_key(source, landing, hour, by_hour[hour])) for hour in hours),
@@ -260,6 +332,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         if not unreadable:
             reason = _reason(error)
             raise LandingError(f"{sent.path} cannot be read as Parquet: {reason}. Have it sent again") from error
+    schema = with_nanoseconds(schema, session, sent.content.absolute().as_uri())
     if any(isinstance(type_, IntegerType) for type_ in _differing(schema, source).values()):
         schema = with_null_columns(schema, session, sent.content.absolute().as_uri())
     check_column_names(str(sent.path), schema.names)
@@ -282,7 +355,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
 
 def _differing(schema: StructType, source: Source) -> dict[str, DataType]:
     """The columns that cannot be read as the source declares them, with their types."""
-    types, declared = {column.name: column.dataType for column in schema}, source.format.declared
+    types, declared = {column.name: type_of(column) for column in schema}, source.format.declared
     return {name: types[name] for name in declared if name in types and not keeps_values(types[name], declared[name])}
 
 
@@ -311,14 +384,15 @@ def _explained(error: Exception, sent: PartnerFile, source: Source) -> Exception
         return error
     cause = root_cause(error.java_exception)
     reason = str(cause.toString()).splitlines()[0].rstrip(".")
+    kind: type[LandingError] = PassingError
     advice = "Land it again; if that fails too, have it sent again, unpacked or packed in another way"
     if codec := re.search(r"ClassNotFoundException: \S+\.(\w+)Codec$", reason):
         reason = f"it is packed with {codec[1]}, which Spark cannot unpack"
-        advice = "Have it sent again, packed with Snappy or Zstandard"
+        kind, advice = LandingError, "Have it sent again, packed with Snappy or Zstandard"
     elif reason.endswith("not a gzip file"):
         reason = "bytes that are not gzip follow on its packed content, such as zeros that fill up a block"
-        advice = f"Unpack it by `python3 -m gzip -d {sent.path.name}`, and land that"
-    explained = LandingError(f"{sent.path} cannot be read to its end: {reason}. {advice}")
+        kind, advice = LandingError, f"Unpack it by `python3 -m gzip -d {sent.path.name}`, and land that"
+    explained = kind(f"{sent.path} cannot be read to its end: {reason}. {advice}")
     explained.__cause__ = error
     return explained
 
@@ -327,5 +401,4 @@ def _reason(error: Exception) -> str:
     """Why Spark cannot read a file, in one line."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     reason = re.sub(r"^\[[\w.]+\]\s*|\s*SQLSTATE: \w+.*", "", text.strip().splitlines()[0])
-    nanoseconds = "; write times in microseconds, as Spark has no others" if "NANOS" in reason else ""
-    return reason.rstrip(".") + nanoseconds
+    return reason.rstrip(".")

@@ -173,9 +173,9 @@ def test_a_source_with_errors_is_named_with_its_line(examined, healthy):
     (healthy / "sources").mkdir()
     (healthy / "sources" / "shop.yaml").write_text("name: shop\nkind: ads\ncolour: red\n")
 
-    found = examined(["project"], FEED_ASSETS_SOURCES=healthy / "sources")
+    found = examined(["ads/shop"], FEED_ASSETS_SOURCES=healthy / "sources")
 
-    assert "shop.yaml:3: colour: there is no such field" in found["project"][1]
+    assert "shop.yaml:3: colour: there is no such field" in found["ads/shop"][1]
 
 
 @pytest.mark.parametrize(

@@ -114,15 +114,17 @@ def test_a_source_is_tried_on_a_file_and_nothing_lands(run, base, shop):
     result = run("sources", "try", "shop", log)
     trial = json.loads(run("sources", "try", "ads/shop", log, "--json").stdout)
 
-    assert [line.split()[:5] for line in result.stdout.splitlines()][2] == ["event_time", "timestamp", "5", "0", "0"]
+    assert [line.split()[:5] for line in result.stdout.splitlines()][2] == ["event_time", "timestamp", "6", "0", "1"]
     assert result.stderr.splitlines() == [
         "day 100%.csv: 7 records read; 5 would land, in 5 hours from 2019-10-20 05:00 to 2019-11-30 06:00 UTC.",
         "Landing would quarantine 1 record: event_time in the future. Line 8: 7,2019-12-03 00:00:00,a",
-        "Landing would quarantine 1 record: no usable time. Line 7: 6,never,a",
+        "Landing would quarantine 1 record: no usable time (event_time unparsable 1). Line 7: 6,never,a",
         "1 malformed record would land, as the event time is readable. Line 3: 2,2019-11-30 06:00:00,a,and more",
+        'event_time cannot be read in line 7: {"id":"6","time":"never","ad":"a"}',
     ]
+    assert trial["reasons"] == {"event_time unparsable": 1, "event_time in the future": 1}
     assert trial["landing"]["landed"] == 5
-    assert {each["name"]: each["filled"] for each in trial["columns"]}["ad_id"] == 5
+    assert {each["name"]: each["filled"] for each in trial["columns"]}["ad_id"] == 7
     assert not (base / "raw").exists()
 
 
@@ -153,9 +155,9 @@ def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, sho
     result = run("land", "shop", log, copy)
 
     assert [line.split() for line in result.stdout.splitlines()] == [
-        ["file", "read", "landed", "bad", "hours", "note"],
-        ["day", "100%.csv", "7", "5", "3", "5"],
-        ["copy.csv", "7", "5", "3", "5", "landed", "before"],
+        ["file", "read", "landed", "filtered", "quarantined", "hours", "note"],
+        ["day", "100%.csv", "7", "5", "0", "2", "5"],
+        ["copy.csv", "7", "5", "0", "2", "5", "landed", "before"],
     ]
     assert result.stderr.splitlines()[:2] == [
         f"landing 1 of 2: {log} ({log.stat().st_size} B)",

@@ -205,7 +205,7 @@ def _note_before_landing() -> Any:
 
 def _land_whatever_landed_meanwhile() -> Any:
     landings = landing._Landings
-    return patch.object(landing, "_Landings", lambda *fields: landings(*fields[:5], None, fields[6]))
+    return patch.object(landing, "_Landings", lambda *fields: landings(*fields[:6], None, fields[7]))
 
 
 MISTAKES: Mapping[str, Callable[[], Any]] = {

@@ -406,11 +406,12 @@ def test_a_file_that_has_landed_and_cannot_be_noted_keeps_no_other_back(tmp_path
     bucket = MemoryBlackboard({name: content(name).encode() for name in names})
     board = LocalBlackboard(tmp_path / "base")
 
-    first, second = (poller(board).poll(source, LongTag(BoardPlace(bucket))) for _ in range(2))
+    place = LongTag(BoardPlace(bucket))
+    first, second = (poller(board).poll(source, place) for _ in range(2))
 
     assert (first.taken, list(first.failed), landed(board)) == (names[1:], names[:1], names)
     assert "it has landed, and cannot be noted" in first.problems[0]
-    assert (second.taken, list(second.failed), landed(board)) == ([], names[:1], names)
+    assert (second.taken, second.failed, second.refused, landed(board)) == ([], {}, names[:1], names)
 
 
 def test_names_that_a_polled_partner_cannot_choose_may_have_any_end_but_that_of_another_format_or_of_no_data(

@@ -15,6 +15,7 @@ from dagster._core.test_utils import create_run_for_test
 from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.schemas import KINDS
 from feed_assets.cli.main import main
+from feed_assets.project.assembly import PROJECT
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import raw_days, raw_frame
@@ -153,12 +154,14 @@ def test_a_tick_while_a_poll_goes_on_is_skipped_and_the_next_one_runs(tmp_path, 
     assert len(tick(30).run_requests) == 1
 
 
-def test_a_cron_that_is_none_is_a_message_with_its_line(tmp_path, outbox):
+def test_a_cron_that_is_none_stops_its_source_with_a_message_with_its_line(tmp_path, outbox):
     describe(tmp_path / "sources" / "shop_ads.yaml", outbox, every="at noon")
+    project = build_definitions(settings_below(tmp_path / "base", tmp_path / "sources")).resources[PROJECT]
+    (source,) = project.sources
     with pytest.raises(
         SpecError, match=r"shop_ads\.yaml:\d+: poll\.every: 'at noon' is no schedule; write five fields"
     ):
-        build_definitions(settings_below(tmp_path / "base", tmp_path / "sources"))
+        source.require_usable()
 
 
 def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_take(

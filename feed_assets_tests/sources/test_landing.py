@@ -1,6 +1,5 @@
 """Landing: which records come to lie where, what is refused, and that it happens wholly or not at all."""
 
-import bz2
 import csv
 import gzip
 import io
@@ -485,11 +484,6 @@ def test_parquet_of_a_type_whose_values_the_declared_one_may_not_hold_is_refused
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "nanoseconds",
-            {"time": pa.array([0], pa.timestamp("ns"))},
-            r"Spark cannot read: time \(Illegal .*write times in microseconds",
-        ),
         ("doubled", {"time": pa.array(["t"]), "Time": pa.array(["t"])}, "cannot be read as Parquet: .*already exists"),
         ("ours", {"_line": pa.array([1])}, "raw files use the name '_line' themselves; rename it"),
         ("other", {"id": pa.array([1])}, "lacks the column time"),
@@ -770,7 +764,7 @@ def workbook():
         ("log.csv", b"id,ad\n1,a\n", r"log\.csv:1: the header lacks time, which ads/partner needs; it has id, ad"),
         ("log.csv", b"\n\nfoo\n", r"log\.csv:3: the header lacks id, time, ad"),
         ("log.csv", b"id,time,ad,ID\n", r"log\.csv:1: the header names 'ID' twice"),
-        ("log.csv", b"id,time,ad,\n", r"log\.csv:1: column 4 of the header has no name"),
+        ("log.csv", b"id,,time,ad\n", r"log\.csv:1: column 2 of the header has no name"),
         ("log.csv", b"id,time,ad,_line\n", r"raw files use the name '_line' themselves"),
         ("log.csv", b"", r"log\.csv is empty"),
         ("log.csv", b"\n\n \n", r"log\.csv is empty"),
@@ -799,10 +793,9 @@ def workbook():
         ("log.csv", "番号,時間,広告の名前です\n".encode("utf-16-be"), "may be UTF-16-BE: then write"),
         ("log.csv", "番号,時間,広告の名前です\n".encode("utf-32-le"), "may be UTF-32-LE: then write"),
         ("log.csv", "id,time,ad\n".encode("utf-32-be"), "may be UTF-32-BE: then write"),
-        ("log.csv", workbook(), r"log\.csv is a ZIP archive or an Excel workbook, not text in utf-8; have text sent"),
-        ("log.csv", bz2.compress(b"id,time,ad\n" * 9), r"log\.csv is packed with bzip2, not text"),
+        ("log.csv", workbook(), r"log\.csv is a ZIP archive or an Excel workbook, not a text; have text sent"),
         ("log.csv", lzma.compress(b"id,time,ad\n" * 9), r"log\.csv is packed with xz, not text"),
-        ("log.csv", b"id,time,ad\n1,\0,a\n", "has a NUL byte, .* else have it sent again without NUL bytes"),
+        ("log.csv", b"\0\1" * 9, "has NUL bytes in all lines, .* else have it sent again without NUL bytes"),
         ("log.csv", "id,time,ad\n".encode("utf-32"), "is UTF-32, not utf-8; write `encoding: utf-32`"),
         ("log.csv.gz", gzip.compress("id,time,ad\n".encode("utf-16")), "is UTF-16, not utf-8"),
         ("log.csv.gz", gzip.compress(b"id,time,ad\n" * 9999)[:-20], r"log\.csv\.gz cannot be unpacked to its end"),
@@ -814,8 +807,8 @@ def workbook():
         ),
         ("log.csv.gz", b"id,time,ad\n", r"log\.csv\.gz is not gzip, although its name says so"),
         ("LOG.CSV.GZ", b"id,time,ad\n", r"LOG\.CSV\.GZ is not gzip, although its name says so"),
-        ("log.zip", b"PK", r"log\.zip ends in '\.zip', and ads/partner takes csv files, which end in \.csv, \.txt"),
-        ("log", b"id,time,ad\n", r"log ends in 'nothing'"),
+        ("log.zip", b"PK", r"log\.zip is not ZIP, although its name says so"),
+        ("log.xz", b"", r"log\.xz ends in '\.xz', and ads/partner takes csv files, which end in \.csv, \.txt"),
     ],
 )
 def test_a_file_that_cannot_land_is_refused_and_leaves_nothing(spark, blackboard, described, sent, refused):
