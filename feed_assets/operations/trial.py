@@ -26,9 +26,10 @@ from feed_assets.sources.expressions import named_columns
 from feed_assets.sources.kinds import EVENT_TIME
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import Landing
-from feed_assets.sources.placing import EARLIEST, FUTURE, NO_TIME
+from feed_assets.sources.placing import EARLIEST
 from feed_assets.sources.positions import dotted
 from feed_assets.sources.raw import raw_days, raw_frame
+from feed_assets.sources.reasons import FUTURE, NO_TIME
 from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.spec import Source
 
