@@ -7,32 +7,22 @@ their history says (`run_history`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, time
-from functools import partial
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import dagster as dg
 
-from feed_assets.errors import FeedAssetsError
 from feed_assets.feed_events.health import notice_of, pictures_of
-from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
-from feed_assets.notices.mail import MailError
-from feed_assets.notices.messages import mail
-from feed_assets.resources.notifier import Alert, MailResource, Notifier
 from feed_assets.run_history.health import Health, health
-from feed_assets.run_history.tables import KEPT, Warned, keep_warnings, new_warnings, record
+from feed_assets.run_history.tables import KEPT, record
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ended_runs import Cursor, deadlines, ended_page
+from feed_assets.sensors.telling import News, channels_of, tell
 from feed_assets.sensors.ticks import load_cursor
-from feed_assets.sources.mail_address import parsed_address
 from feed_assets.starts.tables import store_id
-from feed_assets.state.store import Store
 
 NAME: Final = "run_history"
-MAIL, NOTIFIER = "mail", "notifier"
 
 
 def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
@@ -66,8 +56,9 @@ def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.Sensor
         record(store, board.uri(""), found, now=now)
         said, looked = [f"Kept {counted(len(found), 'execution')}."], str(stored.get("looked", ""))
         if not cursor.is_behind and looked != (hour := f"{now:%Y-%m-%d %H}"):
-            warnings = _Warnings.of(store, board.uri(""), deadlines(feeds), now)
-            for sentence in warnings.tell(_channels(resources, channels)):
+            series = health(store, board.uri(""), deadlines(feeds), now.date())
+            news = [_news(each, kind) for each in series for kind in each.warnings]
+            for sentence in tell(store, board.uri(""), news, channels_of(resources, channels), now=now):
                 context.log.warning(sentence)
                 said.append(sentence)
             looked = hour
@@ -77,69 +68,9 @@ def run_history(*, channels: frozenset[str], interval_seconds: int) -> dg.Sensor
     return sensor
 
 
-Send = Callable[[Health, str, str], None]
-"""Sends the warning of a kind, under a name that is the same if it is sent again."""
-
-
-def _channels(resources: Any, channels: frozenset[str]) -> dict[str, Send]:
-    """The function of each channel; the log is one."""
-    found: dict[str, Send] = {"log": lambda *_: None}
-    if NOTIFIER in channels:
-        found[NOTIFIER] = partial(_notify, resources.notifier)
-    if MAIL in channels and resources.mail.recipients:
-        found[MAIL] = partial(_mail, resources.mail)
-    return found
-
-
-def _notify(notifier: Notifier, found: Health, kind: str, name: str) -> None:
-    notice = notice_of(found, kind)
-    notifier.notify(Alert(notice.kind, (found.series,), None, tuple(notice.lines), "", notice.command, name))
-
-
-def _mail(mailer: MailResource, found: Health, kind: str, name: str) -> None:
-    notice, plot, now = notice_of(found, kind), pictures_of(found).get(kind), datetime.now(UTC)
-    made = mail(notice, name, sender=mailer.sender, to=mailer.recipients, at=now, plot=plot)
-    sent = mailer.server.send(made, [parsed_address(each).addr_spec for each in mailer.recipients])
-    if sent.put_off and not sent.taken:
-        raise MailError("; ".join(f"{address}: {reason}" for address, reason in sent.put_off.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Warnings:
-    """The warnings at one time, by series and kind. Each channel gets each of them once."""
-
-    store: Store
-    base: str
-    now: datetime
-    found: Mapping[Warned, Health]
-
-    @classmethod
-    def of(cls, store: Store, base: str, deadlines: Mapping[str, time], now: datetime) -> _Warnings:
-        known = health(store, base, deadlines, now.date())
-        return cls(store, base, now, {(each.series, kind): each for each in known for kind in each.warnings})
-
-    def tell(self, channels: Mapping[str, Send]) -> list[str]:
-        """Send what is new; returns its sentences, and those of channels that failed, which get it an hour later.
-
-        What was sent is noted after that: if the tick is killed between both, it is sent again under the same name.
-        """
-        said = []
-        for channel, send in channels.items():
-            of_channel = {(series, f"{channel} {kind}"): (series, kind) for series, kind in self.found}
-            told = of_channel.keys() - set(news := new_warnings(self.store, self.base, of_channel))
-            for warned in news:
-                series, kind = of_channel[warned]
-                found = self.found[series, kind]
-                try:
-                    send(found, kind, self._name(series, kind))
-                except (FeedAssetsError, MailError) as error:
-                    said.append(f"{found.warnings[kind]} {channel} was not told: {error}")
-                    continue
-                keep_warnings(self.store, self.base, [warned], now=self.now)
-                if channel == "log":
-                    said.append(found.warnings[kind])
-            keep_warnings(self.store, self.base, told, now=self.now)
-        return said
-
-    def _name(self, series: str, kind: str) -> str:
-        return f"health-{short_digest(f'{self.base} {series} {kind} {self.now:%Y-%m-%d}')}"
+def _news(found: Health, kind: str) -> News:
+    """The warning of a kind about a series."""
+    fact = f"health {found.series} {kind}"
+    return News(
+        fact, {fact: ""}, (found.series,), lambda _: notice_of(found, kind), plot=lambda: pictures_of(found).get(kind)
+    )
