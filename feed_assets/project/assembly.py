@@ -49,6 +49,7 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.outside_lookback import outside_lookback
 from feed_assets.sensors.remembered_ticks import remembered_ticks
 from feed_assets.sensors.run_history import run_history
 from feed_assets.sensors.slot_marks import ProjectSlotMarks
@@ -222,6 +223,15 @@ class Project:
         yield late_growth(
             sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config, hand_over=hand_over
         )
+        if sources:
+            yield outside_lookback(
+                sources,
+                self._cleaned(assets),
+                channels=channels,
+                interval_seconds=interval,
+                run_config=run_config,
+                hand_over=hand_over,
+            )
         yield new_manifests(
             sources,
             first_day=settings.first_day,

@@ -125,6 +125,10 @@ class Source(BaseModel):
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
     """How many days back the monitor looks for late data."""
 
+    process_any_day: Annotated[int, Field(ge=0, le=100)] = 0
+    """How many days outside the lookback may be processed at a time when data of them comes: the newest first. 0: none,
+    people are told which days wait. Does not apply to assets with a trigger."""
+
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     """Hours after the last hour of a day until the day is due. The partner may send until then."""
 
@@ -186,6 +190,7 @@ class Source(BaseModel):
             "growth_threshold_percent",
             "growth_threshold",
             "lookback_days",
+            "process_any_day",
             "buffer_hours",
             "may_be_empty",
             "recipients",
