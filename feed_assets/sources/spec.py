@@ -30,6 +30,7 @@ from pydantic import (
 from feed_assets.engine.sql import quoted
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.sources.complete_spec import Complete
+from feed_assets.sources.expect_spec import ExpectEvery
 from feed_assets.sources.formats import RESERVED_COLUMNS, USED, ColumnName, Expression, Format
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
@@ -132,6 +133,10 @@ class Source(BaseModel):
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     """Hours after the last hour of a day until the day is due. The partner may send until then."""
 
+    expect_every: ExpectEvery | None = None
+    """How often something of the source lands, such as `2h`, or `learnt`: see [below](#the-field-expect_every). Without
+    it, nobody is told that the source is silent."""
+
     may_be_empty: bool = False
     """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is
     empty only if it is empty for all sources of the kind."""
@@ -191,6 +196,7 @@ class Source(BaseModel):
             "growth_threshold",
             "lookback_days",
             "process_any_day",
+            "expect_every",
             "buffer_hours",
             "may_be_empty",
             "recipients",
