@@ -77,12 +77,11 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a source stands. `last` is the hour of its last landing; `since` identifies a silence or a shortage."""
+    """How a source stands. `last` is the hour of its last landing."""
 
     state: State
     sentence: str
     last: datetime | None = None
-    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Arrivals:
         limit = expected.limit
         silent = self._silent_at(expected, limit) if limit is not None else self._unusually_silent()
         if silent:
-            return Standing(State.SILENT, silent, last, f"silent since {last:%Y-%m-%dT%H}")
+            return Standing(State.SILENT, silent, last)
         return self._volume(last, limit) or Standing(
             State.USUAL if limit is not None or self.is_known else State.UNKNOWN,
             f"The last landing was between {last:%Y-%m-%d %H:%M} and {last + HOUR:%H:%M} UTC."
@@ -166,6 +165,8 @@ class Arrivals:
         before = [self._sum(self._records, self._end - number * WEEK) for number in weeks]
         if len(before) < FEWEST_WEEKS or not landings or not (usual := median(before)) or now >= AGAIN * usual:
             return None
+        # After a silence there are few landings: that is over, and not this.
+        as_many = landings >= AGAIN * median(self._sum(self._landings, self._end - number * WEEK) for number in weeks)
         around = min(
             self._sum(self._records, self._end - number * WEEK + shift * 2) for number in weeks for shift in SHIFTS
         )
@@ -173,8 +174,8 @@ class Arrivals:
             f"{counted(now, 'record')} landed in the last {VOLUME_HOURS} hours, {now / usual:.1%} of the usual "
             f"{usual:,.0f}."
         ).replace("%", " %")
-        if now < FAR_LESS * usual and now < LESS_THAN_EVER * around:
-            return Standing(State.LESS, said, last, "less")
+        if as_many and now < FAR_LESS * usual and now < LESS_THAN_EVER * around:
+            return Standing(State.LESS, said, last)
         return Standing(State.RECOVERING, said, last)
 
     # --- hours by number: 0 is the first that is looked at -----------------------------------------------------------

@@ -20,6 +20,7 @@ from feed_assets.assets.delivered import split_deliveries
 from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
+from feed_assets.checks.arrivals import arrival_checks
 from feed_assets.checks.asset_checks import Limits
 from feed_assets.checks.deadlines import deadline_checks
 from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
@@ -41,6 +42,7 @@ from feed_assets.resources.storage import StateResource
 from feed_assets.resources.warehouse import WarehouseResource
 from feed_assets.schedules import polls
 from feed_assets.sensors.alerts import alerts
+from feed_assets.sensors.arrivals import arrivals
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.complete_hours import complete_hours
 from feed_assets.sensors.data_catalog import data_catalog
@@ -167,6 +169,7 @@ class Project:
             asset_checks=[
                 *asset_checks,
                 *deadline_checks(own),
+                *arrival_checks(self.sources),
                 *(each for each in loads if isinstance(each, dg.AssetChecksDefinition)),
                 *(deliveries.checks if deliveries else ()),
             ],
@@ -271,6 +274,7 @@ class Project:
             )
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)
+            yield arrivals(sources, channels=channels, interval_seconds=interval)
         yield landings(sources, self.hours, interval_seconds=interval)
         yield run_history(channels=channels, interval_seconds=interval)
         if warehouse:

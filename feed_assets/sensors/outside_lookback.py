@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import groupby
@@ -24,6 +24,7 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.outside_lookback import FIRST, Waiting, all_days, backfills, cleaned_nodes, waiting
 from feed_assets.late_data.raw_growth import SourceDecision
+from feed_assets.notices.messages import Notice
 from feed_assets.notices.outside_lookback import WaitingDay, outside_notice
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.telling import News, channels_of, tell
@@ -167,7 +168,7 @@ def _news(source: Source, days: Sequence[Waiting], *, by_itself: bool) -> News:
     topic = f"outside {source.key} "
     by_name = {f"{topic}{each.day}": each for each in days}
 
-    def notice(new: Collection[str]) -> Any:
+    def notice(new: Iterable[str]) -> Notice:
         told = [by_name[name] for name in sorted(new)]
         commands = backfills({date.fromisoformat(each.day) for each in told if each.is_partition})
         rows = [

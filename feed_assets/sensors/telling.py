@@ -30,7 +30,9 @@ Send = Callable[[Notice, tuple[str, ...], str, bytes | None], None]
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Facts that one notice tells, each with its state. `notice` gets the names of those that a channel does not know.
+    """Facts that one notice tells, each with its state.
+
+    `notice` gets those that are news to a channel, each with the state that the channel knew before, or None.
 
     With `follows`, the notice goes only to channels that know another state of the facts, such as that a source was
     silent before it came back. `pause` is the least time between two notices of these facts to a channel; what comes
@@ -40,7 +42,7 @@ class News:
     topic: str
     facts: Mapping[str, str]
     assets: tuple[str, ...]
-    notice: Callable[[frozenset[str]], Notice]
+    notice: Callable[[Mapping[str, str | None]], Notice]
     follows: bool = False
     pause: timedelta = timedelta(0)
     plot: Callable[[], bytes | None] = field(default=lambda: None)
@@ -80,7 +82,7 @@ def tell(
             new = each.to_tell(known, now)
             if not new:
                 continue
-            notice = each.notice(frozenset(new))
+            notice = each.notice({fact: known[fact].state if fact in known else None for fact in new})
             try:
                 send(notice, each.assets, _name(base, new, now), None if channel == LOG else each.plot())
             except (FeedAssetsError, MailError) as error:

@@ -51,6 +51,7 @@ class Landing:
     - `description` is the source's `landing_digest` when the file landed.
     - `days` are the days of all records that have a usable time, with the filtered ones.
     - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
+    - `columns` is what was seen of the file's columns (`seen_columns.SeenColumns.plain`); None if nothing was.
     - `already_landed`: this content landed before, and the numbers are those of that landing.
     """
 
@@ -73,6 +74,7 @@ class Landing:
     days: tuple[str, ...] = ()
     future_until: datetime | None = None
     records: tuple[int, ...] = ()
+    columns: Mapping[str, Any] | None = None
 
     @property
     def id(self) -> LandingId:

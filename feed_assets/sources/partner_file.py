@@ -24,6 +24,7 @@ from typing import BinaryIO, cast
 from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.layout import content_digest, name_digest
 from feed_assets.sources.line_breaks import BREAK, join_records, split_fields
+from feed_assets.sources.seen_columns import JsonLook, SeenColumns, json_look, seen_in_parquet, seen_in_text
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
 
@@ -86,7 +87,7 @@ class PartnerFile:
     header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
     content that Spark cannot split, only a zero. `long_numbers` says that JSON may have whole numbers of more than 38
     digits. `sha256` is of the unpacked content, so that packing does not change it. `path` is the partner's file,
-    `stamp` its inode, size and time of the last write.
+    `stamp` its inode, size and time of the last write. `seen` is what is known of its columns; None if nothing is.
     """
 
     name: str
@@ -99,6 +100,7 @@ class PartnerFile:
     skip: int = 0
     lines_before: tuple[int, ...] = (0,)
     long_numbers: bool = False
+    seen: SeenColumns | None = None
 
     def digest(self, source_key: str) -> str:
         """The digest of this content and one source, which identifies its landings."""
@@ -142,7 +144,8 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
             file.seek(0)
             if isinstance(source.format, ParquetFormat):
                 _check_parquet(path, file)
-                sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256)
+                seen = seen_in_parquet(path, source)
+                sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256, seen=seen)
             else:
                 sent = _inspect_text(path, source, source.format, scratch, compressed=packed)
         return replace(sent, name=named, stamp=stamp)
@@ -202,13 +205,13 @@ def _inspect_text(
 ) -> PartnerFile:
     with _opened(path, compressed=compressed) as file:
         _check_encoding(path, file.read(_SAMPLE), source, text.encoding)
-    content, numbers = path, isinstance(text, JsonLinesFormat)
+    content, look = path, json_look(source)
     with _opened(path, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
-            read = _read(file, numbers=numbers)
+            read = _read(file, look=look)
         else:
             content = scratch / "recoded"
-            read = _recode(file, text.encoding, content, numbers=numbers)
+            read = _recode(file, text.encoding, content, look=look)
             compressed = False
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
@@ -228,9 +231,12 @@ def _inspect_text(
             _join(file, text, joined)
         content, compressed = joined, False
     columns, skip = None, 0
-    if isinstance(text, DelimitedFormat) and text.header:
+    seen = look.seen if look else None
+    if isinstance(text, DelimitedFormat):
         with _opened(content, compressed=compressed) as file:
-            columns, skip = _header(path, file, text)
+            if text.header:
+                columns, skip = _header(path, file, text)
+            seen = seen_in_text(file, source, text, columns, max(0, sum(read.line_feeds) - skip))
     splits: Sequence[int] = ()
     if not compressed:
         with content.open("rb") as file:  # a copy has other lines, or lines at other positions
@@ -248,6 +254,7 @@ def _inspect_text(
         skip=skip,
         lines_before=lines_before,
         long_numbers=read.long_numbers,
+        seen=seen,
     )
 
 
@@ -345,8 +352,8 @@ class _Read:
     long_numbers: bool
 
 
-def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: bool = False) -> _Read:
-    """Read a file to its end; with `numbers`, look for long ones."""
+def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, look: JsonLook | None = None) -> _Read:
+    """Read a file to its end; with a `look`, it is JSON: look for long numbers, and at its keys."""
     digest = hashlib.sha256()
     line_feeds: list[int] = []
     carriage_returns = False
@@ -361,7 +368,9 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: 
         text = recode(chunk)
         line_feeds[-1] += text.count(b"\n")
         carriage_returns = carriage_returns or b"\r" in text
-        if numbers and not long_numbers:
+        if look is not None:
+            look.chunk(text)
+        if look is not None and not long_numbers:
             form = form[1 - len(_LONG_NUMBER) :] + text.translate(_FORM)
             long_numbers = _LONG_NUMBER in form
         before, line_feed, _ = text.partition(b"\n")
@@ -370,7 +379,7 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: 
     return _Read(digest.hexdigest(), line_feeds, carriage_returns, longest, long_numbers)
 
 
-def _recode(file: BinaryIO, encoding: str, target: Path, *, numbers: bool) -> _Read:
+def _recode(file: BinaryIO, encoding: str, target: Path, *, look: JsonLook | None) -> _Read:
     decoder = codecs.getincrementaldecoder(encoding)()
     with target.open("wb") as recoded:
 
@@ -379,7 +388,7 @@ def _recode(file: BinaryIO, encoding: str, target: Path, *, numbers: bool) -> _R
             recoded.write(text)
             return text
 
-        return _read(file, recode, numbers=numbers)
+        return _read(file, recode, look=look)
 
 
 def _join(file: BinaryIO, text: DelimitedFormat, target: Path) -> None:

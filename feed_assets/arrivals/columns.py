@@ -1,0 +1,105 @@
+"""Columns of a source that its description does not know, and known ones that are suddenly without a value, by day.
+
+Here: adding up what landings saw, and the rule:
+
+- A name is new if it was not there on the first day on which columns were counted: a description need not name all
+  columns, so those of the first day are taken as left out on purpose.
+- A known column is gone if no landing of a day had a value of it, although on each of the days before it was in so many
+  of them that some would be expected.
+
+Not here: looking at files (`sources.seen_columns`), and who is told.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, Final
+
+from feed_assets.file_feed.wording import counted, shortened
+
+MOST_NAMES: Final = 50
+"""The most unknown names of a day that are kept: those with the most records."""
+NEW_FOR: Final = timedelta(days=7)
+"""How long a new name makes the check warn."""
+DAYS_BEFORE: Final = 3
+"""Days with landings before a day on which a column can be missed."""
+EXPECTED: Final = 20
+"""Values of a column that would be expected on a day without any."""
+LONGEST: Final = 60
+"""Characters of a name that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is unusual in the columns of a source. `new` has the first day of each unknown name that is new.
+
+    `gone` has the first day of each known column that has no values any more.
+    """
+
+    new: Mapping[str, date]
+    gone: Mapping[str, date]
+
+    def sentences(self, today: date) -> list[str]:
+        """What there is to say on a day; nothing of names that have been there for NEW_FOR."""
+        fresh = [f"{shown(name)} (from {day})" for name, day in self.new.items() if today - day < NEW_FOR]
+        said = [f"{counted(len(fresh), 'column')} that the description does not name: {', '.join(fresh)}."] if fresh else []
+        gone = [f"{shown(name)} (from {day})" for name, day in self.gone.items()]
+        return [*said, *([f"No values any more of {', '.join(gone)}."] if gone else [])]
+
+
+def day_of(seen: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the landings of a day saw, together: `looked` records, and how many of them have each unknown name.
+
+    `empty` has the records of the landings in which a known column had no value.
+    """
+    looked, unknown, empty = 0, Counter[str](), Counter[str]()
+    for each in seen:
+        looked += each["looked"]
+        unknown.update(each["unknown"])
+        empty.update(dict.fromkeys(each["empty"], each["looked"]))
+    return {"looked": looked, "unknown": dict(unknown.most_common(MOST_NAMES)), "empty": dict(empty)}
+
+
+def changes(days: Mapping[date, Mapping[str, Any]]) -> Changes:
+    """What is unusual, by the days of arrival, oldest first."""
+    found = {day: seen for day, seen in days.items() if seen["looked"]}
+    if not found:
+        return Changes({}, {})
+    first = min(found)
+    new: dict[str, date] = {}
+    for day, seen in found.items():
+        for name in sorted(seen["unknown"]):
+            if name not in found[first]["unknown"]:
+                new.setdefault(name, day)
+    gone = {name: day for name in sorted(found[max(found)]["empty"]) if (day := _gone_from(found, name)) is not None}
+    return Changes(new, gone)
+
+
+def _gone_from(days: Mapping[date, Mapping[str, Any]], name: str) -> date | None:
+    """The day from which no landing has had a value; None if that is not unusual."""
+    without = 0
+    start: date | None = None
+    earlier = sorted(days)
+    while earlier and days[earlier[-1]]["empty"].get(name, 0) == days[earlier[-1]]["looked"]:
+        start = earlier.pop()
+        without += days[start]["looked"]
+    if start is None or len(earlier) < DAYS_BEFORE:
+        return None
+    shares = [1 - days[day]["empty"].get(name, 0) / days[day]["looked"] for day in earlier]
+    return start if min(shares) * without >= EXPECTED else None
+
+
+def escaped(name: str) -> str:
+    """A name from outside, in which control and invisible characters are escaped."""
+    return "".join(
+        each if each == " " or unicodedata.category(each)[0] not in "CZ" else f"\\u{ord(each):04x}" for each in name
+    )
+
+
+def shown(name: str) -> str:
+    """A name from outside as it can be shown: escaped, and cut."""
+    return shortened(escaped(name), LONGEST)
