@@ -42,7 +42,11 @@ class Answer:
 
 def answer(store: Store, base: str, source: Source, *, now: datetime, known_until: datetime | None = None) -> Answer:
     """How a source stands. `known_until`: nothing could land after that. Raises StoreError."""
-    hours, days, look = arrivals_of(store, base, source.key), columns_of(store, base, source.key), last_look(store, base)
+    hours, days, look = (
+        arrivals_of(store, base, source.key),
+        columns_of(store, base, source.key),
+        last_look(store, base),
+    )
     standing = None
     if source.expect_every is not None:
         until = now if known_until is None else min(now, known_until)

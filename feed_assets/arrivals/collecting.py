@@ -56,9 +56,7 @@ def _by_hour(found: Sequence[Arrival]) -> dict[datetime, Arrived]:
     return hours
 
 
-def _by_day(
-    found: Sequence[Arrival], seen: Mapping[LandingId, Mapping[str, Any] | None]
-) -> dict[date, dict[str, Any]]:
+def _by_day(found: Sequence[Arrival], seen: Mapping[LandingId, Mapping[str, Any] | None]) -> dict[date, dict[str, Any]]:
     days: dict[date, list[Mapping[str, Any]]] = {}
     for each in found:
         if (columns := seen.get(each.landing)) is not None:

@@ -46,7 +46,11 @@ class Changes:
     def sentences(self, today: date) -> list[str]:
         """What there is to say on a day; nothing of names that have been there for NEW_FOR."""
         fresh = [f"{shown(name)} (from {day})" for name, day in self.new.items() if today - day < NEW_FOR]
-        said = [f"{counted(len(fresh), 'column')} that the description does not name: {', '.join(fresh)}."] if fresh else []
+        said = (
+            [f"{counted(len(fresh), 'column')} that the description does not name: {', '.join(fresh)}."]
+            if fresh
+            else []
+        )
         gone = [f"{shown(name)} (from {day})" for name, day in self.gone.items()]
         return [*said, *([f"No values any more of {', '.join(gone)}."] if gone else [])]
 
@@ -75,8 +79,8 @@ def changes(days: Mapping[date, Mapping[str, Any]]) -> Changes:
         for name in sorted(seen["unknown"]):
             if name not in found[first]["unknown"]:
                 new.setdefault(name, day)
-    gone = {name: day for name in sorted(found[max(found)]["empty"]) if (day := _gone_from(found, name)) is not None}
-    return Changes(new, gone)
+    gone = {name: _gone_from(found, name) for name in sorted(found[max(found)]["empty"])}
+    return Changes(new, {name: day for name, day in gone.items() if day is not None})
 
 
 def _gone_from(days: Mapping[date, Mapping[str, Any]], name: str) -> date | None:

@@ -4,6 +4,7 @@ Here: the rule, in whole hours. With a duration, a source is silent when so many
 landing. With `learnt`, the hours without a landing are compared with those at the same time of day in the last weeks:
 
 - Only weekdays on which the source usually sends count, and of a day's wait only the part since the last day without.
+  If it sends more than twice a day, only hours of the day count in which it sends now and then: a night is no wait.
 - The longest wait at that time of day is exceeded by FACTOR times its distance from the median wait, at least by
   MARGIN hours. So a source that is regular is missed at once, and one that comes by chance after a long time.
 - The hours before and after count, too: clocks change, and partners come somewhat earlier or later.
@@ -14,6 +15,7 @@ Hours that nobody watched do not count. Not here: who is told.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -38,6 +40,10 @@ FEWEST_DAYS: Final = 12
 """The fewest days on which the source sent."""
 OFTEN: Final = 0.6
 """The share of a weekday's days on which the source sent, from which it usually sends on this weekday."""
+NOW_AND_THEN: Final = 0.1
+"""The share of the days on which the source sent, from which an hour of the day counts."""
+SELDOM: Final = 2
+"""The usual number of hours with a landing on a day on which it sends, up to which all hours of the day count."""
 FACTOR: Final = 5
 MARGIN: Final = 2
 PATIENCE: Final = 0.25
@@ -105,7 +111,7 @@ class Arrivals:
         silent = self._silent_at(expected, limit) if limit is not None else self._unusually_silent()
         if silent:
             return Standing(State.SILENT, silent, last)
-        return self._volume(last, limit) or Standing(
+        return self._volume(last) or Standing(
             State.USUAL if limit is not None or self.is_known else State.UNKNOWN,
             f"The last landing was between {last:%Y-%m-%d %H:%M} and {last + HOUR:%H:%M} UTC."
             + ("" if limit is not None or self.is_known else f" {self._still_learning}"),
@@ -142,17 +148,18 @@ class Arrivals:
             if weekday not in self._weekdays:
                 continue
             longest, limit = self._limits.get(of_day, (0, inf))
-            unusual = unusual + 1 if min(self._waits[hour], hour - watched) > limit else 0
+            since_watched = self._counted[hour] - self._counted[max(0, watched)]
+            unusual = unusual + 1 if min(self._waits[hour], since_watched) > limit else 0
             if unusual > PATIENCE * self._interval:
                 last = self._at(self._last_hour)
                 return (
-                    f"Nothing has landed since {last:%a %Y-%m-%d %H}:59 UTC. At this time of day, it was never longer "
-                    f"than {counted(longest + 1, 'hour')} in the last {counted(len(self._days_sent), 'day')} on which "
-                    "it sent."
+                    f"Nothing has landed since {last:%a %Y-%m-%d %H}:59 UTC. At this time of day, the last landing was "
+                    f"never more than {counted(longest + 1, 'hour')} of its usual hours ago on the last "
+                    f"{counted(len(self._days_sent), 'day')} on which it sent."
                 )
         return ""
 
-    def _volume(self, last: datetime, limit: timedelta | None) -> Standing | None:
+    def _volume(self, last: datetime) -> Standing | None:
         """The standing of a source that sends less than usual; None if it does not, or if nobody knows."""
         if not self.is_known or self._end - self._index(_next_hour(self.watched_since)) < VOLUME_HOURS:
             return None
@@ -251,6 +258,21 @@ class Arrivals:
         return median(after - before for before, after in pairwise(sent)) if len(sent) > 1 else 0
 
     @cached_property
+    def _hours_of_day(self) -> frozenset[int]:
+        """The hours of the day that count."""
+        sent = [self._local(self._index(hour)) for hour in self.hours if hour >= self._start]
+        by_day, by_hour = Counter(day for day, _, _ in sent), Counter(of_day for _, _, of_day in sent)
+        if median(by_day.values()) <= SELDOM:
+            return frozenset(range(24))
+        return frozenset(of_day for of_day, days in by_hour.items() if days >= NOW_AND_THEN * len(by_day))
+
+    @cached_property
+    def _counted(self) -> list[int]:
+        """How many hours that count there are before each hour."""
+        hours = range(max(self._end, self._last_hour) + 1)
+        return list(accumulate((self._local(hour)[2] in self._hours_of_day for hour in hours), initial=0))
+
+    @cached_property
     def _waits(self) -> list[int]:
         """For each hour, how many whole hours before it had no landing, since the last weekday without any."""
         waits, wait = [], 0
@@ -259,7 +281,7 @@ class Arrivals:
             if of_day == 0 and (weekday - 1) % 7 not in self._weekdays:
                 wait = 0
             waits.append(wait)
-            wait = 0 if self._at(hour) in self.hours else wait + 1
+            wait = 0 if self._at(hour) in self.hours else wait + (of_day in self._hours_of_day)
         return waits
 
     @cached_property

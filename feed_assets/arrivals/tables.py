@@ -1,6 +1,6 @@
 """What arrived of each source, by hour and day, and since when it is watched: their rows.
 
-Here: the tables, and their bounds. Not here: reading the ledger (`collecting`), and what follows (`silence`, `columns`).
+Here: the tables, and their bounds. Not here: reading the ledger (`collecting`), and the rules (`silence`, `columns`).
 """
 
 from __future__ import annotations

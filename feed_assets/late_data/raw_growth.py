@@ -58,8 +58,8 @@ class SourceDecision:
     run of this kind and day would read now. `tried` is a newer update that read this state and was rejected or
     invalidated. `evening_changed`: the update read other files of the evening before than the update of that day did,
     so an event delivered on both days could count twice or not at all. `swept`: the update in force was begun after
-    the day had left the lookback. `hours` are those with raw files, `00` to `23`, if they were asked for. `any_day`: the day is
-    outside the lookback, and processed all the same.
+    the day had left the lookback. `hours` are those with raw files, `00` to `23`, if they were asked for.
+    `any_day`: the day is outside the lookback, and processed all the same.
     """
 
     source: Source

@@ -25,8 +25,10 @@ def silent_notice(source: str, sentence: str, command: str, recipients: tuple[st
     """A source is silent."""
     body = (
         f"{source}: {sentence}",
-        "Ask the partner, and look whether landing runs: the receiver, the poll, or what calls `feed-assets land`. You "
-        "get one more message when the source is back.",
+        (
+            "Ask the partner, and look whether landing runs: the receiver, the poll, or what calls `feed-assets land`. "
+            "You get one more message when the source is back."
+        ),
     )
     return Notice(f"{source} is silent", body, recipients, SILENT, command)
 
@@ -37,7 +39,9 @@ def less_notice(source: str, sentence: str, command: str, recipients: tuple[str,
     return Notice(f"{source} sends far less than usual", body, recipients, SILENT, command)
 
 
-def back_notice(source: str, since: str, landings: int, records: int, command: str, recipients: tuple[str, ...]) -> Notice:
+def back_notice(
+    source: str, since: str, landings: int, records: int, command: str, recipients: tuple[str, ...]
+) -> Notice:
     """A source is back; with what has landed since."""
     came = f"{counted(landings, 'landing')} with {counted(records, 'record')}"
     return Notice(f"{source} is back", (f"{source} is back. Since {since}: {came}.",), recipients, BACK, command)
@@ -52,8 +56,10 @@ def usual_notice(source: str, sentence: str, command: str, recipients: tuple[str
 def landing_notice(sources: Sequence[str], since: str) -> Notice:
     """All sources are silent at once."""
     body = (
-        f"Nothing has landed of any source since {since}. Several partners are rarely silent at once: look first whether "
-        "landing runs, which are the receiver, polls, and what calls `feed-assets land`.",
+        (
+            f"Nothing has landed of any source since {since}. Several partners are rarely silent at once: look first "
+            "whether landing runs: the receiver, polls, and what calls `feed-assets land`."
+        ),
         f"Silent: {', '.join(sources)}.",
     )
     return Notice("Nothing lands of any source", body, (), SILENT, "feed-assets doctor")

@@ -33,14 +33,16 @@ class WaitingDay:
 def outside_notice(
     source: str, lookback_days: int, days: Sequence[WaitingDay], *, recipients: tuple[str, ...], by_itself: int
 ) -> Notice:
-    """The notice on the days of a source, oldest first. `by_itself`: so many days at a time are processed without it."""
+    """The notice on the days of a source, oldest first. `by_itself`: so many at a time are processed without it."""
     total = amount([each.records for each in days], sum(each.bytes for each in days))
     early = [each for each in days if each.command is None]
     commands = list(dict.fromkeys(each.command for each in days if each.command))
     body: list[str | Table] = [
-        f"{source} has {total} of {counted(len(days), 'day')} that no sensor processes: outside its lookback of "
-        f"{counted(lookback_days, 'day')}{', or before the first partition' if early else ''}. Readers keep what they "
-        "have of these days.",
+        (
+            f"{source} has {total} of {counted(len(days), 'day')} that no sensor processes: outside its lookback of "
+            f"{counted(lookback_days, 'day')}{', or before the first partition' if early else ''}. Readers keep what "
+            "they have of these days."
+        ),
         Table(["day", "waits"], [[each.day, amount([each.records], each.bytes)] for each in days[:SHOWN]]),
     ]
     if len(days) > SHOWN:
@@ -69,8 +71,10 @@ def before_first(first: str, last: str) -> list[str]:
     """How days before the first partition are processed."""
     days = first if first == last else f"{first} to {last}"
     return [
-        f"{days}: before the first partition. To process them, set FEED_ASSETS_FIRST_DAY={first} wherever the project "
-        f"runs, restart it, and run `feed-assets backfill --from {first} --to {last}`."
+        (
+            f"{days}: before the first partition. To process them, set FEED_ASSETS_FIRST_DAY={first} wherever the "
+            f"project runs, restart it, and run `feed-assets backfill --from {first} --to {last}`."
+        )
     ]
 
 

@@ -134,9 +134,7 @@ def _back(found: Answer, before: str | None, command: str, recipients: tuple[str
     """The notice after a silence; `before` is the hour of the last landing before it."""
     last = datetime.strptime(before or "", _AT).replace(tzinfo=UTC)
     since = [hour for hour in found.hours if hour > last]
-    landings, records = (
-        sum(getattr(found.hours[hour], name) for hour in since) for name in ("landings", "records")
-    )
+    landings, records = (sum(getattr(found.hours[hour], name) for hour in since) for name in ("landings", "records"))
     return back_notice(found.source.key, f"{last + HOUR:%Y-%m-%d %H:%M} UTC", landings, records, command, recipients)
 
 
@@ -147,9 +145,7 @@ def _columns(found: Answer) -> Iterator[News]:
 
     def notice(facts: Mapping[str, str | None]) -> Notice:
         names = [new[fact] for fact in new if fact in facts]
-        days = {
-            day: {shown(name): seen["unknown"].get(name, 0) for name in names} for day, seen in found.days.items()
-        }
+        days = {day: {shown(name): seen["unknown"].get(name, 0) for name in names} for day, seen in found.days.items()}
         missing = [shown(gone[fact]) for fact in gone if fact in facts]
         command = f"feed-assets sources check {source.key}"
         return columns_notice(source.key, list(map(shown, names)), missing, days, command, source.recipients)

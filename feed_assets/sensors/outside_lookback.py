@@ -139,7 +139,7 @@ class _Look:
         )
         for number, (day, of_day) in enumerate(groupby(decisions, key=lambda each: each.day)):
             if number and time.monotonic() > self.deadline:
-                return day
+                return str(day)
             of_all = list(of_day)
             waits = [found for each in of_all if (found := waiting(self.requests.graph, node, each))]
             for each in waits:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.digest import short_digest
@@ -68,9 +68,7 @@ def channels_of(resources: Any, names: frozenset[str]) -> dict[str, Send]:
     return found
 
 
-def tell(
-    store: Store, base: str, news: Iterable[News], channels: Mapping[str, Send], *, now: datetime
-) -> list[str]:
+def tell(store: Store, base: str, news: Iterable[News], channels: Mapping[str, Send], *, now: datetime) -> list[str]:
     """Send what is new; returns its sentences, and those of channels that failed, which get it at the next look.
 
     A fact is noted as told after it was sent: if the tick is killed between both, it is sent again under the same name.

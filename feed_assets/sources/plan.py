@@ -102,7 +102,9 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
 
 
 def tidy(blackboard: Blackboard, landing: Landing) -> int:
-    """Finish a landing that has its entry: note its days and its hour, remove its staging and the quarantine that it supersedes.
+    """Finish a landing that has its entry: note its days and its hour, and remove its staging.
+
+    The quarantine that it supersedes goes, too.
 
     The landing before it is finished: whoever lands a content again finishes its newest landing first. Superseded raw
     files stay: a run may be reading them, and records name them. Returns how many files were staged.

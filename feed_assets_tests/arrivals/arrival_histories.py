@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from feed_assets.arrivals.silence import Arrivals, Arrived, State, Standing
+from feed_assets.arrivals.silence import Arrivals, Arrived, Standing, State
 from feed_assets.sources.expect_spec import Expected
 
 FIRST = datetime(2026, 1, 29, 7, 20, tzinfo=UTC)
@@ -99,7 +99,9 @@ PARTNERS = (
 )
 
 
-def history(partner: Partner, dice: random.Random, weeks: int, *, stops: datetime | None = None) -> list[tuple[datetime, int]]:
+def history(
+    partner: Partner, dice: random.Random, weeks: int, *, stops: datetime | None = None
+) -> list[tuple[datetime, int]]:
     """Each landing with its records, until it `stops`."""
     zone, level, growth = ZoneInfo(partner.zone), dice.lognormvariate(7, 1), dice.uniform(0.99, 1.05)
     found = []
@@ -181,5 +183,8 @@ if __name__ == "__main__":
     print(f"{sum(wrong.values())} of {number} quiet histories have a false alarm: {dict(wrong)}")
     for partner in PARTNERS:
         stop = datetime(2026, 4, 8, 10, 30, tzinfo=UTC)
-        print(f"{partner.name}: stops at {stop:%a %H:%M}, told at {told_at(partner, 1, stop):%a %d. %H:%M}"
-              if told_at(partner, 1, stop) else f"{partner.name}: never told")
+        print(
+            f"{partner.name}: stops at {stop:%a %H:%M}, told at {told_at(partner, 1, stop):%a %d. %H:%M}"
+            if told_at(partner, 1, stop)
+            else f"{partner.name}: never told"
+        )

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from feed_assets.ads.schemas import KINDS
 from feed_assets.operations.explanation import unprocessed
 from feed_assets.resources.notifier import MailResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources.loading import load_sources
-from feed_assets.ads.schemas import KINDS
 from feed_assets_tests.harness import DAY, SHOP_ADS, SHOP_CLICKS, write_sources
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)

@@ -22,7 +22,7 @@ class Desk:
     def __init__(self, database: str) -> None:
         self.store, self.got, self.fails, self.names = Store(database), [], False, []
 
-    def send(self, notice, assets, name, plot):
+    def send(self, notice, _assets, name, _plot):
         if self.fails:
             raise AlertNotSentError("nobody answers")
         self.got.append(notice.subject)
