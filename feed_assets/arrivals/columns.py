@@ -4,8 +4,8 @@ Here: adding up what landings saw, and the rule:
 
 - A name is new if it was not there on the first day on which columns were counted: a description need not name all
   columns, so those of the first day are taken as left out on purpose.
-- A known column is gone if no landing of a day had a value of it, although on each of the days before it was in so many
-  of them that some would be expected.
+- A known column is gone if no landing of a day had a value of it, although each landing before had, or, on each of the
+  days before, so many that some would be expected. Landings count, as records of one landing are often alike.
 
 Not here: looking at files (`sources.seen_columns`), and who is told.
 """
@@ -27,8 +27,10 @@ NEW_FOR: Final = timedelta(days=7)
 """How long a new name makes the check warn."""
 DAYS_BEFORE: Final = 3
 """Days with landings before a day on which a column can be missed."""
+LANDINGS_BEFORE: Final = 14
+"""Landings that all had a value, after which a landing without one is unusual."""
 EXPECTED: Final = 20
-"""Values of a column that would be expected on a day without any."""
+"""Landings with a value that would be expected on days without any; or the records of these days, after LANDINGS_BEFORE."""
 LONGEST: Final = 60
 """Characters of a name that are shown."""
 
@@ -58,14 +60,16 @@ class Changes:
 def day_of(seen: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What the landings of a day saw, together: `looked` records, and how many of them have each unknown name.
 
-    `empty` has the records of the landings in which a known column had no value.
+    `empty` has the number of the landings in which a known column had no value.
     """
-    looked, unknown, empty = 0, Counter[str](), Counter[str]()
+    looked, landings, unknown, empty = 0, 0, Counter[str](), Counter[str]()
     for each in seen:
-        looked += each["looked"]
-        unknown.update(each["unknown"])
-        empty.update(dict.fromkeys(each["empty"], each["looked"]))
-    return {"looked": looked, "unknown": dict(unknown.most_common(MOST_NAMES)), "empty": dict(empty)}
+        if each["looked"]:
+            looked, landings = looked + each["looked"], landings + 1
+            unknown.update(each["unknown"])
+            empty.update(each["empty"])
+    common = dict(unknown.most_common(MOST_NAMES))
+    return {"looked": looked, "landings": landings, "unknown": common, "empty": dict(empty)}
 
 
 def changes(days: Mapping[date, Mapping[str, Any]]) -> Changes:
@@ -85,16 +89,16 @@ def changes(days: Mapping[date, Mapping[str, Any]]) -> Changes:
 
 def _gone_from(days: Mapping[date, Mapping[str, Any]], name: str) -> date | None:
     """The day from which no landing has had a value; None if that is not unusual."""
-    without = 0
     start: date | None = None
-    earlier = sorted(days)
-    while earlier and days[earlier[-1]]["empty"].get(name, 0) == days[earlier[-1]]["looked"]:
+    earlier, records, landings = sorted(days), 0, 0
+    while earlier and days[earlier[-1]]["empty"].get(name, 0) == days[earlier[-1]]["landings"]:
         start = earlier.pop()
-        without += days[start]["looked"]
+        records, landings = records + days[start]["looked"], landings + days[start]["landings"]
     if start is None or len(earlier) < DAYS_BEFORE:
         return None
-    shares = [1 - days[day]["empty"].get(name, 0) / days[day]["looked"] for day in earlier]
-    return start if min(shares) * without >= EXPECTED else None
+    least = min(1 - days[day]["empty"].get(name, 0) / days[day]["landings"] for day in earlier)
+    always = least == 1 and sum(days[day]["landings"] for day in earlier) >= LANDINGS_BEFORE and records >= EXPECTED
+    return start if always or least * landings >= EXPECTED else None
 
 
 def escaped(name: str) -> str:

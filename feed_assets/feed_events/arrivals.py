@@ -64,17 +64,19 @@ def _columns(found: Answer) -> dg.TableMetadataValue:
     # New names first, then those with the most records.
     names = sorted(totals, key=lambda name: (name not in found.changes.new, -totals[name], name))[:NAMES]
     titles = {name: f"{shown(name)}{' (new)' if name in found.changes.new else ''}" for name in names}
-    gone = {name: f"{shown(name)} (without a value)" for name in list(found.changes.gone)[:NAMES]}
+    gone = {name: f"{shown(name)} (landings without)" for name in list(found.changes.gone)[:NAMES]}
     days = sorted(found.days)[-DAYS:]
     rows = [
         dg.TableRecord(
-            {"day": str(day), "records": found.days[day]["looked"]}
+            {"day": str(day), "landings": found.days[day]["landings"], "records": found.days[day]["looked"]}
             | {title: found.days[day]["unknown"].get(name, 0) for name, title in titles.items()}
             | {title: found.days[day]["empty"].get(name, 0) for name, title in gone.items()}
         )
         for day in days
     ]
-    types = {"day": "string", "records": "int"} | dict.fromkeys([*titles.values(), *gone.values()], "int")
+    types = {"day": "string", "landings": "int", "records": "int"} | dict.fromkeys(
+        [*titles.values(), *gone.values()], "int"
+    )
     return dg.MetadataValue.table(rows, schema=_schema(types))
 
 

@@ -101,7 +101,8 @@ def _landing(sources: Sequence[str], newest: datetime | None, *, nothing_lands: 
         notice = landing_notice(sources, f"{newest + HOUR:%Y-%m-%d %H:%M} UTC")
         return News(fact, {fact: f"since {newest:{_AT}}"}, ("landing",), lambda _: notice)
     again = landing_again_notice(sources)
-    return News(fact, {fact: "again"} if newest else {}, ("landing",), lambda _: again, follows=True)
+    facts = {fact: "again"} if newest is not None else {}
+    return News(fact, facts, ("landing",), lambda _: again, follows=lambda before: _is_later(newest, before, "since "))
 
 
 def _silence(found: Answer) -> Iterator[News]:
@@ -112,7 +113,13 @@ def _silence(found: Answer) -> Iterator[News]:
     about = ("feed-assets sources check", source.recipients)
     assets = (raw_key(source).to_user_string(),)
 
-    def one(fact: str, state: str, notice: Callable[[Mapping[str, str | None]], Notice], *, follows: bool) -> News:
+    def one(
+        fact: str,
+        state: str,
+        notice: Callable[[Mapping[str, str | None]], Notice],
+        *,
+        follows: Callable[[str], bool] | None = None,
+    ) -> News:
         return News(fact, {fact: state}, assets, notice, follows=follows)
 
     if found.is_silent:
@@ -120,14 +127,25 @@ def _silence(found: Answer) -> Iterator[News]:
             silence,
             f"{standing.last:{_AT}}",
             lambda _: silent_notice(source.key, standing.sentence, *about),
-            follows=False,
         )
         return
-    yield one(silence, "back", lambda before: _back(found, before[silence], *about), follows=True)
+    # Without a landing it is not back: perhaps nobody watched for a while.
+    yield one(
+        silence,
+        "back",
+        lambda before: _back(found, before[silence], *about),
+        follows=lambda before: _is_later(standing.last, before),
+    )
     if standing.state is State.LESS:
-        yield one(volume, "less", lambda _: less_notice(source.key, standing.sentence, *about), follows=False)
+        yield one(volume, "less", lambda _: less_notice(source.key, standing.sentence, *about))
     elif standing.state is State.USUAL:
-        yield one(volume, "usual", lambda _: usual_notice(source.key, standing.sentence, *about), follows=True)
+        yield one(volume, "usual", lambda _: usual_notice(source.key, standing.sentence, *about), follows=bool)
+
+
+def _is_later(last: datetime | None, before: str, prefix: str = "") -> bool:
+    """Whether something has landed after the hour of the last landing that a state names."""
+    known = before.removeprefix(prefix)
+    return last is not None and known[:1].isdigit() and known < f"{last:{_AT}}"
 
 
 def _back(found: Answer, before: str | None, command: str, recipients: tuple[str, ...]) -> Notice:

@@ -34,8 +34,8 @@ class News:
 
     `notice` gets those that are news to a channel, each with the state that the channel knew before, or None.
 
-    With `follows`, the notice goes only to channels that know another state of the facts, such as that a source was
-    silent before it came back. `pause` is the least time between two notices of these facts to a channel; what comes
+    With `follows`, the notice goes only to channels that know such a state of the fact, as that a source was silent
+    before it came back. `pause` is the least time between two notices of these facts to a channel; what comes
     meanwhile is told after it. Facts of one notice have a common beginning, `topic`.
     """
 
@@ -43,7 +43,7 @@ class News:
     facts: Mapping[str, str]
     assets: tuple[str, ...]
     notice: Callable[[Mapping[str, str | None]], Notice]
-    follows: bool = False
+    follows: Callable[[str], bool] | None = None
     pause: timedelta = timedelta(0)
     plot: Callable[[], bytes | None] = field(default=lambda: None)
 
@@ -52,10 +52,13 @@ class News:
         new = {
             fact: state
             for fact, state in self.facts.items()
-            if (state != known[fact].state if fact in known else not self.follows)
+            if (self._is_news(known[fact].state, state) if fact in known else self.follows is None)
         }
         last = max((each.since for fact, each in known.items() if fact.startswith(self.topic)), default=None)
         return {} if last is not None and last <= now < last + self.pause else new
+
+    def _is_news(self, before: str, state: str) -> bool:
+        return state != before and (self.follows is None or self.follows(before))
 
 
 def channels_of(resources: Any, names: frozenset[str]) -> dict[str, Send]:
@@ -89,7 +92,7 @@ def tell(store: Store, base: str, news: Iterable[News], channels: Mapping[str, S
             keep_told(store, base, channel, new, now=now)
             if channel == LOG:
                 said.append(" ".join([f"{notice.subject}.", *(line for line in notice.body if isinstance(line, str))]))
-    keep_seen(store, base, {fact for each in news if not each.follows for fact in each.facts}, now=now)
+    keep_seen(store, base, {fact for each in news if each.follows is None for fact in each.facts}, now=now)
     return said
 
 

@@ -143,12 +143,12 @@ def standing_at(
 def alarms(hours: Mapping[datetime, Arrived], *, zone: str = "UTC") -> Iterator[tuple[datetime, Standing]]:
     """The times at which a source is silent, or sends far less.
 
-    It is looked at before each landing that ends a wait, as a source that is silent stays so until then; and each six
-    hours, for the volume.
+    It is looked at before each landing that ends a wait, as a source that is silent stays so until then; and once a day,
+    for the volume.
     """
     before = min(hours)
     for hour in sorted(hours):
-        if hour - before > 2 * HOUR or hour.hour % 6 == 0:
+        if hour - before > 2 * HOUR or hour.hour == 5:
             now = hour + timedelta(minutes=5)
             found = standing_at(hours, now, zone=zone)
             if found.state in {State.SILENT, State.LESS}:

@@ -70,12 +70,12 @@ def test_what_comes_within_the_pause_is_told_after_it_together(desk):
 
 
 def test_the_end_of_a_fact_is_told_only_to_those_who_know_the_fact(desk):
-    desk.tell({"topic 1": "back"}, follows=True)
+    desk.tell({"topic 1": "back"}, follows=bool)
     assert desk.got == []
 
     desk.tell({"topic 1": "silent"})
     for hours in (1, 2):
-        desk.tell({"topic 1": "back"}, hours=hours, follows=True)
+        desk.tell({"topic 1": "back"}, hours=hours, follows=bool)
     assert desk.got == ["topic 1"] * 2
 
 
