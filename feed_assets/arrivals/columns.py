@@ -30,7 +30,7 @@ DAYS_BEFORE: Final = 3
 LANDINGS_BEFORE: Final = 14
 """Landings that all had a value, after which a landing without one is unusual."""
 EXPECTED: Final = 20
-"""Landings with a value that would be expected on days without any; or the records of these days, after LANDINGS_BEFORE."""
+"""Landings with a value that would be expected on days without any; after LANDINGS_BEFORE, the records of these days."""
 LONGEST: Final = 60
 """Characters of a name that are shown."""
 

@@ -183,8 +183,6 @@ if __name__ == "__main__":
     print(f"{sum(wrong.values())} of {number} quiet histories have a false alarm: {dict(wrong)}")
     for partner in PARTNERS:
         stop = datetime(2026, 4, 8, 10, 30, tzinfo=UTC)
-        print(
-            f"{partner.name}: stops at {stop:%a %H:%M}, told at {told_at(partner, 1, stop):%a %d. %H:%M}"
-            if told_at(partner, 1, stop)
-            else f"{partner.name}: never told"
-        )
+        told = told_at(partner, 1, stop)
+        when = f"told at {told:%a %d. %H:%M}" if told else "never told"
+        print(f"{partner.name}: stops at {stop:%a %H:%M}, {when}")

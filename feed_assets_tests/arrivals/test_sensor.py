@@ -140,10 +140,11 @@ def test_a_new_column_is_told_once_with_its_days_and_the_check_has_a_table(life)
     assert not check.passed
     table = check.metadata["by day of arrival"]
     assert isinstance(table, dg.TableMetadataValue)
+    country, evil = "country (new)", "evil\\u202e\\u000a (new)"
     assert [record.data for record in table.records] == [
-        {"day": "2020-03-03", "landings": 1, "records": 100, "country (new)": 0, "evil\\u202e\\u000a (new)": 0, "left out": 100},
-        {"day": "2020-03-04", "landings": 1, "records": 40, "country (new)": 40, "evil\\u202e\\u000a (new)": 40, "left out": 40},
-    ]  # fmt: skip
+        {"day": "2020-03-03", "landings": 1, "records": 100, country: 0, evil: 0, "left out": 100},
+        {"day": "2020-03-04", "landings": 1, "records": 40, country: 40, evil: 40, "left out": 40},
+    ]
 
     for _ in range(8):
         life.now += timedelta(days=1)

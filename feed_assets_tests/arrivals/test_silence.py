@@ -58,7 +58,7 @@ def test_a_source_that_has_never_sent_is_not_silent():
 
 @pytest.mark.parametrize("wrong", ["30min", "90min", "2 hours", "often"])
 def test_what_is_no_duration_of_whole_hours_is_refused(wrong):
-    with pytest.raises(ValidationError, match="such as 6h|at least 1h"):
+    with pytest.raises(ValidationError, match=r"such as 6h|at least 1h"):
         Expected(every=wrong)
 
 

@@ -1,4 +1,4 @@
-"""What is seen of the columns of a file while it is read: unknown names with their records, and columns without values."""
+"""What is seen of the columns of a file while it is read: unknown names by records, and columns without values."""
 
 from __future__ import annotations
 
