@@ -30,7 +30,7 @@ DAYS_BEFORE: Final = 3
 LANDINGS_BEFORE: Final = 14
 """Landings that all had a value, after which a landing without one is unusual."""
 EXPECTED: Final = 20
-"""Landings with a value that would be expected on days without any; after LANDINGS_BEFORE, the records of these days."""
+"""Landings with a value that would be expected where there are none; after LANDINGS_BEFORE, records without a value."""
 LONGEST: Final = 60
 """Characters of a name that are shown."""
 

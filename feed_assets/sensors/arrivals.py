@@ -19,7 +19,7 @@ from feed_assets.arrivals.columns import escaped, shown
 from feed_assets.arrivals.silence import HOUR, State
 from feed_assets.assets.external import raw_key
 from feed_assets.checks.arrivals import checks_of
-from feed_assets.feed_events.arrivals import evaluation, passes, says
+from feed_assets.feed_events.arrivals import ARRIVES, COLUMNS, evaluation, passes, says
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 from feed_assets.notices.arrivals import (
@@ -110,7 +110,7 @@ def _silence(found: Answer) -> Iterator[News]:
     if standing is None or standing.last is None:
         return
     silence, volume = f"silence {source.key}", f"volume {source.key}"
-    about = ("feed-assets sources check", source.recipients)
+    about = (_in_ui(source, ARRIVES), source.recipients)
     assets = (raw_key(source).to_user_string(),)
 
     def one(
@@ -165,11 +165,15 @@ def _columns(found: Answer) -> Iterator[News]:
         names = [new[fact] for fact in new if fact in facts]
         days = {day: {shown(name): seen["unknown"].get(name, 0) for name in names} for day, seen in found.days.items()}
         missing = [shown(gone[fact]) for fact in gone if fact in facts]
-        command = f"feed-assets sources check {source.key}"
-        return columns_notice(source.key, list(map(shown, names)), missing, days, command, source.recipients)
+        where = _in_ui(source, COLUMNS)
+        return columns_notice(source.key, list(map(shown, names)), missing, days, where, source.recipients)
 
     if facts := dict.fromkeys(new, "") | {fact: str(found.changes.gone[name]) for fact, name in gone.items()}:
         yield News(topic, facts, (raw_key(source).to_user_string(),), notice, pause=PAUSE)
+
+
+def _in_ui(source: Source, check: str) -> str:
+    return f"the check {check} of {raw_key(source).to_user_string()} in the UI"
 
 
 def _named(name: str) -> str:

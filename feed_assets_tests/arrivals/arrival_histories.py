@@ -143,8 +143,8 @@ def standing_at(
 def alarms(hours: Mapping[datetime, Arrived], *, zone: str = "UTC") -> Iterator[tuple[datetime, Standing]]:
     """The times at which a source is silent, or sends far less.
 
-    It is looked at before each landing that ends a wait, as a source that is silent stays so until then; and once a day,
-    for the volume.
+    It is looked at before each landing that ends a wait, as a silent source stays so until then; and once a day, for
+    the volume.
     """
     before = min(hours)
     for hour in sorted(hours):
