@@ -164,6 +164,7 @@ def _show_reports(reports: Sequence[Report]) -> None:
 
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
+    from feed_assets.notices.outside_lookback import before_first  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.operations.explanation import unprocessed  # noqa: PLC0415 - loads pydantic
     from feed_assets.sources.raw import keys_with_raw_data  # noqa: PLC0415 - as above
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
@@ -184,6 +185,9 @@ def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
         print_text(line, indent="    ")
     for command, dates in _commands(days).items():
         print_text(f"Of these, `{command}` makes {counted(dates, 'day')} outside the lookback.", indent="    ")
+    if early := sorted(each.day for each in days if each.before_first):
+        for line in before_first(early[0], early[-1]):
+            print_text(line, indent="    ")
     if not days and not unread:
         say(with_what_is_near("There is no unprocessed raw data.", installation.blackboard))
 

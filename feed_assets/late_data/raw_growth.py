@@ -59,6 +59,7 @@ class SourceDecision:
     invalidated. `evening_changed`: the update read other files of the evening before than the update of that day did,
     so an event delivered on both days could count twice or not at all. `swept`: the update in force was begun after
     the day had left the lookback. `hours` are those with raw files, `00` to `23`, if they were asked for.
+    `any_day`: the day is outside the lookback, and processed all the same.
     """
 
     source: Source
@@ -73,6 +74,7 @@ class SourceDecision:
     evening_changed: bool = False
     swept: bool = False
     hours: Mapping[str, Hour] = field(default_factory=dict)
+    any_day: bool = False
 
     @property
     def due(self) -> bool:
@@ -82,6 +84,8 @@ class SourceDecision:
     @property
     def wanted(self) -> bool:
         """Whether the day must be processed, tried or not."""
+        if self.any_day:
+            return True
         match self.phase:
             case Phase.WATCHED:
                 return self.decision.reprocess or self.evening_changed
@@ -132,6 +136,8 @@ class SourceDecision:
     def _outcome_of_wanted(self) -> str | None:
         if self.tried is not None:
             return f"{self._tried}, so it is not tried again until its raw data changes"
+        if self.any_day:
+            return "to be processed by `process_any_day`, as it is outside the lookback"
         if self.phase is Phase.LEAVING:
             return "to be processed once more, as it has left the lookback"
         return None if self.decision.reprocess else "to be processed again, as the evening before has changed"

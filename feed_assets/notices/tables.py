@@ -1,4 +1,4 @@
-"""Reports on late data, from the request of a run to its end, and which messages about them were sent.
+"""Reports on late data, from the request of a run to its end, which messages were sent, and the facts that were told.
 
 Here: the rows, and a lease on each message. Not here: what reports and messages say (`notices`).
 """
@@ -6,10 +6,10 @@ Here: the rows, and a lease on each message. Not here: what reports and messages
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import JSON, column, delete, insert, null, select, table, update
 
@@ -26,6 +26,16 @@ MESSAGES = table(
     "feed_assets_messages",
     *map(column, ("report", "message", "channel", "attempts", "leased_until", "sent")),
 )
+
+TOLD = table("feed_assets_told", *map(column, ("base", "fact", "channel", "state", "since", "seen")))
+TOLD_LOG: Final = "told"
+
+FORGOTTEN_AFTER: Final = timedelta(days=7)
+"""A fact that was not there for so long is over: its next state is news."""
+SEEN_AGAIN: Final = timedelta(hours=1)
+"""How old the note is that a fact is still there before it is written again."""
+AT_ONCE: Final = 500
+"""Facts in a query: databases limit its parameters."""
 
 LEASE = timedelta(minutes=2)
 """How long a message belongs to the process that sends it: longer than a tick."""
@@ -146,3 +156,56 @@ def postpone_message(transaction: Transaction, message: Message, *, at: datetime
     again = at + min(FIRST_PAUSE * (1 << min(attempts - 1, 10)), LONGEST_PAUSE)
     transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=stored_time(again)))
     return again
+
+
+class Told(NamedTuple):
+    """The state of a fact that a channel knows, and since when."""
+
+    state: str
+    since: datetime
+
+
+def told(store: Store, base: str, channel: str) -> dict[str, Told]:
+    """The facts below a base that a channel knows. Raises StoreError."""
+    if not store.exists():
+        return {}
+    with store.reading() as connection:
+        rows = connection.execute(select(TOLD).filter_by(base=base, channel=channel))
+        return {row.fact: Told(row.state, datetime.fromisoformat(row.since)) for row in rows}
+
+
+def keep_told(store: Store, base: str, channel: str, facts: Mapping[str, str], *, now: datetime) -> None:
+    """Note that a channel knows these states of facts. Raises StoreError."""
+    if not facts:
+        return
+    at, where = stored_time(now), {"base": base, "channel": channel}
+    with store.writing(TOLD_LOG) as transaction:
+        for names in _batches(sorted(facts)):
+            old = delete(TOLD).filter_by(**where).where(TOLD.c.fact.in_(names))
+            transaction.connection.execute(old)
+            rows = [{**where, "fact": name, "state": facts[name], "since": at, "seen": at} for name in names]
+            transaction.connection.execute(insert(TOLD), rows)
+
+
+def keep_seen(store: Store, base: str, facts: Iterable[str], *, now: datetime) -> None:
+    """Note that these facts are still there, in whatever state, and forget those that ended FORGOTTEN_AFTER ago.
+
+    Writes only if a note is older than SEEN_AGAIN. Raises StoreError.
+    """
+    if not store.exists():
+        return
+    wanted, fresh, old = set(facts), stored_time(now - SEEN_AGAIN), stored_time(now - FORGOTTEN_AFTER)
+    with store.reading() as connection:
+        known = connection.execute(select(TOLD.c.fact, TOLD.c.seen).filter_by(base=base)).all()
+    again = sorted({fact for fact, seen in known if fact in wanted and seen < fresh})
+    if not again and all(seen >= old for _, seen in known):
+        return
+    with store.writing(TOLD_LOG) as transaction:
+        for names in _batches(again):
+            still = update(TOLD).filter_by(base=base).where(TOLD.c.fact.in_(names))
+            transaction.connection.execute(still.values(seen=stored_time(now)))
+        transaction.connection.execute(delete(TOLD).where(TOLD.c.base == base, TOLD.c.seen < old))
+
+
+def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE))

@@ -5,13 +5,12 @@ Here: sentences made from the records in storage; Dagster's database is not need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import groupby
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.datasets.days import ONE_DAY
 from feed_assets.file_feed.control import recorded_digests, records
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.quarantine import counts_what_was_read
@@ -20,9 +19,9 @@ from feed_assets.file_feed.states import UpdateStatus, history
 from feed_assets.file_feed.wording import counted, observed_values
 from feed_assets.late_data.day_phases import Phase
 from feed_assets.late_data.inputs_read import inputs_read
-from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
+from feed_assets.late_data.outside_lookback import FIRST, all_days, backfills, cleaned_nodes
+from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.late_data.staleness import staleness
-from feed_assets.late_data.sweeping import settled_days
 from feed_assets.sources.growth import GrowthKind, decide, rounded_growth
 from feed_assets.sources.spec import Source
 from feed_assets.starts.attempt import Answer, Attempt, verdict
@@ -33,8 +32,6 @@ from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
 BEFORE_ALL = "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it"
-FIRST = date(1970, 1, 2)
-"""The first day to look at: earlier event times are not usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,8 @@ class Unprocessed:
     """A day of a source with raw data that the update in force does not hold, and what happens next.
 
     `backfill` is the command that processes the day, and others in a row with it, if no sensor does. `never` says why
-    no sensor ever asks for the day; empty if one does, or may.
+    no sensor ever asks for the day; empty if one does, or may. The first partition must be made earlier for a day that
+    is `before_first`.
     """
 
     day: str
@@ -93,6 +91,7 @@ class Unprocessed:
     source: str = ""
     files: int = 0
     never: str = ""
+    before_first: bool = False
 
 
 def explain(
@@ -191,32 +190,13 @@ def unprocessed(
                 by_hand.add(date.fromisoformat(each.day))
                 found.append(Unprocessed(each.day, _standing(feed, each, each.outside), None, *of, each.outside))
             elif each.differs or each.evening_changed:
-                never = "" if graph.has(node.location, each.day) or each.phase is Phase.OPEN else BEFORE_ALL
+                early = each.phase is not Phase.OPEN and not graph.has(node.location, each.day)
                 request = requested.get(each.day, "") if each.due else ""
-                found.append(Unprocessed(each.day, standing + request, None, *of, never))
-    commands = _backfills(by_hand)
+                never = BEFORE_ALL if early else ""
+                found.append(Unprocessed(each.day, standing + request, None, *of, never, before_first=early))
+    commands = backfills(by_hand)
     found.sort(key=lambda each: (each.day, each.standing))
     return [replace(each, backfill=commands.get(date.fromisoformat(each.day))) for each in found]
-
-
-def _backfills(days: Collection[date]) -> dict[date, str]:
-    """The command for each of these days; days in a row share one."""
-    commands: dict[date, str] = {}
-    for first in sorted(days):
-        if first not in commands:
-            last = first
-            while last + ONE_DAY in days:
-                last += ONE_DAY
-            command = f"feed-assets backfill --from {first} --to {last}"
-            commands |= {first + number * ONE_DAY: command for number in range((last - first).days + 1)}
-    return commands
-
-
-def cleaned_nodes(graph: FeedGraph, now: datetime) -> list[FeedNode]:
-    """The feeds made here from raw data whose partitions are days, as those of the last two days are."""
-    days = [now.date() - ONE_DAY, now.date() - 2 * ONE_DAY]  # a month may begin on one of them
-    raw = (node for node in graph.feeds.values() if node.made_here and node.partitioned and not node.upstream)
-    return [node for node in raw if all(graph.of_day(node.location, day) == [str(day)] for day in days)]
 
 
 def _standings(
@@ -228,9 +208,7 @@ def _standings(
     now: datetime,
 ) -> Iterator[tuple[SourceDecision, str]]:
     """Compare each source's raw data of each day with the read set of the update in force."""
-    read = [source for source in sources if source.key in node.raw_sources]
-    sweep = settled_days(node.declaration.on(board))
-    for each in growth_decisions(board, read, node, now=now, days=days, sweep=sweep):
+    for each in all_days(board, node, sources, days, now=now):
         outcome = None
         if each.differs and not graph.has(node.location, each.day):
             outcome = BEFORE_ALL

@@ -14,9 +14,9 @@ from feed_assets.datasets.days import ONE_DAY
 from feed_assets.file_feed.control import recorded_digests
 from feed_assets.file_feed.names import begun
 from feed_assets.late_data.day_phases import Phase
+from feed_assets.late_data.outside_lookback import cleaned_nodes
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.sweeping import settled_days
-from feed_assets.operations.explanation import cleaned_nodes
 from feed_assets.sources.growth import rounded_growth
 from feed_assets.sources.spec import Source
 from feed_assets.starts.graph import FeedGraph

@@ -21,6 +21,7 @@ from feed_assets.assets.delivered import split_deliveries
 from feed_assets.assets.external import raw_key, raw_logs
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
+from feed_assets.checks.arrivals import arrival_checks
 from feed_assets.checks.asset_checks import Limits
 from feed_assets.checks.deadlines import deadline_checks
 from feed_assets.checks.deeper_checks import DEEPER, SLOT_MARKS
@@ -43,6 +44,7 @@ from feed_assets.resources.storage import StateResource
 from feed_assets.resources.warehouse import WarehouseResource
 from feed_assets.schedules import polls, with_schedules
 from feed_assets.sensors.alerts import alerts
+from feed_assets.sensors.arrivals import arrivals
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.complete_hours import complete_hours
 from feed_assets.sensors.data_catalog import data_catalog
@@ -51,6 +53,7 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.late_reports import late_reports
 from feed_assets.sensors.new_manifests import new_manifests
+from feed_assets.sensors.outside_lookback import outside_lookback
 from feed_assets.sensors.remembered_ticks import remembered_ticks
 from feed_assets.sensors.run_history import run_history
 from feed_assets.sensors.slot_marks import ProjectSlotMarks
@@ -173,6 +176,7 @@ class Project:
             asset_checks=[
                 *asset_checks,
                 *deadline_checks(own),
+                *arrival_checks(self.sources),
                 *(each for each in loads if isinstance(each, dg.AssetChecksDefinition)),
                 *(deliveries.checks if deliveries else ()),
             ],
@@ -236,6 +240,15 @@ class Project:
         yield late_growth(
             sources, cleaned, waiting=waiting, interval_seconds=interval, run_config=run_config, hand_over=hand_over
         )
+        if sources:
+            yield outside_lookback(
+                sources,
+                self._cleaned(assets),
+                channels=channels,
+                interval_seconds=interval,
+                run_config=run_config,
+                hand_over=hand_over,
+            )
         yield new_manifests(
             sources,
             first_day=settings.first_day,
@@ -275,6 +288,7 @@ class Project:
             )
         if sources:
             yield late_reports(sources, channels=channels, interval_seconds=interval)
+            yield arrivals(sources, channels=channels, interval_seconds=interval)
         yield landings(sources, self.hours, interval_seconds=interval)
         flows = [each.name for each in workflows.flows]
         yield run_history(channels=channels, interval_seconds=interval, workflows=flows)

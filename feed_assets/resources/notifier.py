@@ -35,6 +35,10 @@ TITLES = {
     "gone back": "Late data went back",
     "overlap": "Runs will overlap",
     "deadline": "A deadline will be missed",
+    "outside the lookback": "Data that no sensor processes",
+    "silent": "A source is silent",
+    "back": "A source is back",
+    "columns": "Columns have changed",
 }
 ATTEMPTS = 3
 SECONDS_BETWEEN = 0.5
@@ -67,11 +71,15 @@ class AlertNotSentError(FeedAssetsError):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A failed run, a rejected update, dead tasks, late data or slow runs; each reason is a line; `command` shows more.
+    """A failed run, a rejected update, dead tasks, late data, slow runs, or what a partner sends.
+
+    Each reason is a line; `command` shows more.
 
     `kind` is `failed`, `rejected`, `dead`: tasks of a workflow, `late data`, `reprocessed`: late data was processed,
     `gone back`: it changed again before a run began, `overlap`: runs will begin before the last has ended, or
-    `deadline`: it will be missed. For these two, `assets` has the series. `run_id` is "" if there is no run.
+    `deadline`: it will be missed. For these two, `assets` has the series. `outside the lookback`: no sensor processes
+    this data, `silent`: a source sends less than expected, `back`: it sends again, or `columns`: its columns have
+    changed. For these, `assets` has the raw asset of the source. `run_id` is "" if there is no run.
     Alerts of one `id` are the same message, sent again because nobody knows whether it arrived; "": unknown.
     """
 

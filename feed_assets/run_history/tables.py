@@ -1,11 +1,11 @@
-"""The executions that are kept, the warnings that people got, the ticks that wait, and steps under way: their rows.
+"""The executions that are kept, the ticks that wait, and the steps under way: their rows.
 
 Here: the tables, and their bounds. Not here: what fills them (`sensors.ended_runs`), and what follows (`health`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -29,22 +29,15 @@ ROWS: Final = 2_000
 """The most executions of a series that are kept: 60 days of each hour, a week of each five minutes."""
 LIVE_ROWS: Final = 1_000
 """The most steps without success that are kept."""
-FORGOTTEN_AFTER: Final = timedelta(days=7)
-"""A warning that nobody saw for so long is over: the next one is news."""
 TIMES: Final = ("wanted", "started", "ended")
 
 EXECUTIONS = table("feed_assets_executions", column("base"), *map(column, Execution.__dataclass_fields__))
-WARNINGS = table("feed_assets_health_warnings", *map(column, ("base", "series", "kind", "since", "seen")))
-
 TICKS = table("feed_assets_remembered_ticks", column("base"), *map(column, Remembered.__dataclass_fields__))
 
 FIGURES: Final = tuple(Progress.__dataclass_fields__)
 STEP: Final = tuple(name for name in LiveStep.__dataclass_fields__ if name != "progress")
 STEP_TIMES: Final = ("started", "seen", "changed", "ended")
 LIVE_STEPS = table("feed_assets_live_steps", *map(column, ("base", *STEP, *FIGURES)))
-
-Warned = tuple[str, str]
-"""A series, and the kind of a warning."""
 
 
 def record(store: Store, base: str, executions: Sequence[Execution], *, now: datetime) -> None:
@@ -78,32 +71,6 @@ def executions_of(store: Store, base: str, *, series: str | None = None) -> dict
             each = Execution(**{**values, **times, "succeeded": bool(row["succeeded"])})
             found.setdefault(each.series, []).append(each)
     return found
-
-
-def new_warnings(store: Store, base: str, found: Iterable[Warned]) -> list[Warned]:
-    """Those of these warnings that nobody was told of. Raises StoreError."""
-    wanted = sorted(set(found))
-    if not wanted or not store.exists():
-        return wanted
-    with store.reading() as connection:
-        known = {(row.series, row.kind) for row in connection.execute(select(WARNINGS).filter_by(base=base))}
-    return [each for each in wanted if each not in known]
-
-
-def keep_warnings(store: Store, base: str, seen: Iterable[Warned], *, now: datetime) -> None:
-    """Note that people know these warnings, and forget those that ended FORGOTTEN_AFTER ago. Raises StoreError."""
-    wanted, at = sorted(set(seen)), stored_time(now)
-    if not wanted and not store.exists():
-        return
-    with store.writing(LOG) as transaction:
-        connection = transaction.connection
-        known = {(row.series, row.kind): row.since for row in connection.execute(select(WARNINGS).filter_by(base=base))}
-        for series, kind in wanted:
-            connection.execute(delete(WARNINGS).filter_by(base=base, series=series, kind=kind))
-            since = known.get((series, kind), at)
-            connection.execute(insert(WARNINGS).values(base=base, series=series, kind=kind, since=since, seen=at))
-        old = stored_time(now - FORGOTTEN_AFTER)
-        connection.execute(delete(WARNINGS).where(WARNINGS.c.base == base, WARNINGS.c.seen < old))
 
 
 def remember(store: Store, base: str, tick: Remembered) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from feed_assets.file_feed.digest import short_digest
 
@@ -21,6 +22,7 @@ QUARANTINE = "quarantine/landing/"
 _DIGEST = "[0-9a-f]{16}"
 _LANDING = rf"({_DIGEST})(?:-([1-9]\d*))?"
 _LANDED_NAME = re.compile(rf"landed-{_LANDING}\.(0|[1-9]\d*)\.parquet", re.ASCII)
+_ARRIVED_NAME = re.compile(rf"(\d{{4}}-\d\d-\d\d)/([01]\d|2[0-3])/{_LANDING}\.(0|[1-9]\d*)", re.ASCII)
 _RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))", re.ASCII)
 _LEDGER_PATH = re.compile(rf"({_DIGEST})/([1-9]\d*)\.json", re.ASCII)
 
@@ -89,6 +91,26 @@ def touched_prefix(source_key: str) -> str:
 def touched_key(source_key: str, day: str, landing: LandingId) -> str:
     """The key of an empty object: this landing counts, and touched the day."""
     return f"{touched_prefix(source_key)}{day}/{landing}"
+
+
+def arrived_prefix(source_key: str) -> str:
+    """The prefix of the keys of `arrived_key`."""
+    return f"{LEDGER}{source_key}/arrived/"
+
+
+def arrived_key(source_key: str, landed_at: datetime, landing: LandingId, records: int) -> str:
+    """The key of an empty object: in the hour (UTC) of this time, this landing put so many records there."""
+    hour = f"{landed_at.astimezone(UTC):%Y-%m-%d/%H}"
+    return f"{arrived_prefix(source_key)}{hour}/{landing}.{records}"
+
+
+def arrived(path: str) -> tuple[datetime, LandingId, int] | None:
+    """Hour, landing and records of an `arrived_key` without its prefix; None if it has another form."""
+    match = _ARRIVED_NAME.fullmatch(path)
+    if match is None:
+        return None
+    hour = datetime.strptime(f"{match[1]} {match[2]}+0000", "%Y-%m-%d %H%z")
+    return hour, LandingId(match[3], int(match[4] or 1)), int(match[5])
 
 
 def staging_prefix(source_key: str, landing: LandingId) -> str:

@@ -1,11 +1,13 @@
 """The ledger: an entry for each landing of each content of a source, which makes its raw files count.
 
-Here: the entry, and finding it by its content or by the days that it touched. Only the newest landing of a content
-counts. Not here: when an entry is written (see `plan`), and which raw files count (see `raw`).
+Here: the entry, and finding it by its content, by the days that it touched, or by the hour in which it landed. Only the
+newest landing of a content counts. Not here: when an entry is written (see `plan`), and which raw files count (see
+`raw`).
 
 An entry lies under the digest of its content. After it comes an empty object for each day that the landing touched, so
-that a look at one day need not read all landings. A landing that was killed in between counts: the digest in the name
-of a raw file leads to its entry, and the process that completes the landing writes the missing objects.
+that a look at one day need not read all landings, and one for the hour in which it landed. A landing that was killed in
+between counts: the digest in the name of a raw file leads to its entry, and the process that completes the landing
+writes the missing objects.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.sources.layout import (
     LandingId,
+    arrived,
+    arrived_prefix,
     entered,
     landed_path,
     ledger_key,
@@ -48,6 +52,7 @@ class Landing:
     - `days` are the days of all records that have a usable time, with the filtered ones.
     - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
     - `hints` are sentences for people on how the file was read.
+    - `columns` is what was seen of the file's columns (`seen_columns.SeenColumns.plain`); None if nothing was.
     - `already_landed`: this content landed before, and the numbers are those of that landing.
     """
 
@@ -71,6 +76,7 @@ class Landing:
     future_until: datetime | None = None
     records: tuple[int, ...] = ()
     hints: tuple[str, ...] = ()
+    columns: Mapping[str, Any] | None = None
 
     @property
     def id(self) -> LandingId:
@@ -156,6 +162,26 @@ def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str)
             return
         if (landing := touching(name)) is not None:
             yield day, landing
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A landing that completed: the hour (UTC) in which it began, and how many records it put into raw partitions."""
+
+    hour: datetime
+    landing: LandingId
+    records: int
+
+
+def arrivals(blackboard: Blackboard, source_key: str, since: datetime) -> Iterator[Arrival]:
+    """The landings of a source from the hour of `since` on, by hour. One listing of these.
+
+    Landings of versions that noted no hours are left out, and so are files that other receivers put there.
+    """
+    prefix = arrived_prefix(source_key)
+    for entry in list_all(blackboard, prefix, after=f"{prefix}{since.astimezone(UTC):%Y-%m-%d/%H}"):
+        if (found := arrived(entry.key.removeprefix(prefix))) is not None:
+            yield Arrival(*found)
 
 
 def read_landing(blackboard: Blackboard, key: str) -> Landing:

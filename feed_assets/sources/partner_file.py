@@ -24,6 +24,7 @@ from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonL
 from feed_assets.sources.layout import content_digest, name_digest
 from feed_assets.sources.line_breaks import BREAK, join_records, split_fields
 from feed_assets.sources.packing import FIRST_BYTES, GZIP, NAMES, PRINTS, opened, packing_of, unpack
+from feed_assets.sources.seen_columns import JsonLook, SeenColumns, json_look, seen_in_parquet, seen_in_text
 from feed_assets.sources.source_errors import LandingError, PassingError
 from feed_assets.sources.spec import Source
 
@@ -75,7 +76,7 @@ class PartnerFile:
     for a content that Spark cannot split, only a zero. `long_numbers` says that JSON may have whole numbers of more
     than 38 digits, and `nuls` that the text has NUL bytes. `hints` are sentences for people. `sha256` is of the
     unpacked content, so that packing does not change it. `path` is the partner's file, `stamp` its inode, size and time
-    of the last write.
+    of the last write. `seen` is what is known of its columns; None if nothing is.
     """
 
     name: str
@@ -92,6 +93,7 @@ class PartnerFile:
     long_numbers: bool = False
     nuls: bool = False
     hints: tuple[str, ...] = ()
+    seen: SeenColumns | None = None
 
     def digest(self, source_key: str) -> str:
         """The digest of this content and one source, which identifies its landings."""
@@ -126,7 +128,8 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
         if isinstance(source.format, ParquetFormat):
             with path.open("rb") as file:
                 _check_parquet(path, file)
-                sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256)
+                seen = seen_in_parquet(path, source)
+                sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256, seen=seen)
         else:
             packing = _packing(path, is_named=name is None)
             sent = _inspect_text(path, source, source.format, scratch, packing)
@@ -188,28 +191,38 @@ def _check_parquet(path: Path, file: BinaryIO) -> None:
         raise LandingError(f"{path} is Parquet that was cut off; have it sent again")
 
 
-def _inspect_text(
-    path: Path, source: Source, text: DelimitedFormat | JsonLinesFormat, scratch: Path, packing: str | None
-) -> PartnerFile:
-    plain, compressed = path, packing == GZIP
-    if packing is not None and not compressed:  # Spark reads gzip itself
-        plain = scratch / "unpacked"
-        unpack(path, packing, plain, _LONGEST_LINE)
-    with _opened(plain, compressed=compressed) as file:
-        start = file.read(_SAMPLE)
-    if packing is not None and (inner := packing_of(start)) is not None:
+def _unpacked(path: Path, scratch: Path, packing: str | None) -> Path:
+    """The file, or an unpacked copy. Spark reads gzip itself."""
+    if packing is None or packing == GZIP:
+        return path
+    unpack(path, packing, scratch / "unpacked", _LONGEST_LINE)
+    return scratch / "unpacked"
+
+
+def _check_packed_once(path: Path, packing: str, start: bytes) -> None:
+    if (inner := packing_of(start)) is not None:
         raise LandingError(
             f"{path} is packed twice: with {packing}, and in it with {inner}. Unpack it once, by "
             f"`{PRINTS[packing]} FILE > NEW`, and land that; or have it sent packed once"
         )
+
+
+def _inspect_text(
+    path: Path, source: Source, text: DelimitedFormat | JsonLinesFormat, scratch: Path, packing: str | None
+) -> PartnerFile:
+    plain, compressed = _unpacked(path, scratch, packing), packing == GZIP
+    with _opened(plain, compressed=compressed) as file:
+        start = file.read(_SAMPLE)
+    if packing is not None:
+        _check_packed_once(path, packing, start)
     _check_encoding(path, start, source, text.encoding)
-    content, numbers = plain, isinstance(text, JsonLinesFormat)
+    content, look = plain, json_look(source)
     with _opened(plain, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
-            read = _read(file, numbers=numbers, is_text=True)
+            read = _read(file, look=look, is_text=True)
         else:
             content = scratch / "recoded"
-            read = _recode(file, text.encoding, content, numbers=numbers)
+            read = _recode(file, text.encoding, content, look=look)
             compressed = False
     prints = PRINTS[packing] if packing else "cat"
     if read.carriage_returns and not sum(read.line_feeds):
@@ -231,9 +244,12 @@ def _inspect_text(
             _join(file, text, joined)
         content, compressed = joined, False
     columns, unnamed, skip = None, 0, 0
-    if isinstance(text, DelimitedFormat) and text.header:
+    seen = look.seen if look else None
+    if isinstance(text, DelimitedFormat):
         with _opened(content, compressed=compressed) as file:
-            columns, unnamed, skip = _header(path, file, text)
+            if text.header:
+                columns, unnamed, skip = _header(path, file, text)
+            seen = seen_in_text(file, source, text, columns, max(0, sum(read.line_feeds) - skip))
     splits: Sequence[int] = ()
     if not compressed:
         with content.open("rb") as file:  # a copy has other lines, or lines at other positions
@@ -255,6 +271,7 @@ def _inspect_text(
         long_numbers=read.long_numbers,
         nuls=read.nuls,
         hints=(_hint(read.not_utf_8, source),) if read.not_utf_8 else (),
+        seen=seen,
     )
 
 
@@ -367,9 +384,16 @@ class _Read:
 
 
 def _read(
-    file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: bool = False, is_text: bool = False
+    file: BinaryIO,
+    recode: Callable[[bytes], bytes] = bytes,
+    *,
+    look: JsonLook | None = None,
+    is_text: bool = False,
 ) -> _Read:
-    """Read a file to its end. Look for long numbers, and in a text for bytes that are not UTF-8."""
+    """Read a file to its end; with a `look`, it is JSON: look for long numbers, and at its keys.
+
+    In a text, look for bytes that are not UTF-8.
+    """
     digest = hashlib.sha256()
     decoder = codecs.getincrementaldecoder("utf-8")()
     line_feeds: list[int] = []
@@ -388,7 +412,9 @@ def _read(
         nuls = nuls or _NUL in text
         if is_text and not not_utf_8 and not (text.isascii() and not decoder.getstate()[0] and text):
             not_utf_8 = _undecodable(decoder, text)
-        if numbers and not long_numbers:
+        if look is not None:
+            look.chunk(text)
+        if look is not None and not long_numbers:
             form = form[1 - len(_LONG_NUMBER) :] + text.translate(_FORM)
             long_numbers = _LONG_NUMBER in form
         before, line_feed, _ = text.partition(b"\n")
@@ -406,7 +432,7 @@ def _undecodable(decoder: codecs.IncrementalDecoder, text: bytes) -> bytes:
     return b""
 
 
-def _recode(file: BinaryIO, encoding: str, target: Path, *, numbers: bool) -> _Read:
+def _recode(file: BinaryIO, encoding: str, target: Path, *, look: JsonLook | None) -> _Read:
     decoder = codecs.getincrementaldecoder(encoding)()
     with target.open("wb") as recoded:
 
@@ -415,7 +441,7 @@ def _recode(file: BinaryIO, encoding: str, target: Path, *, numbers: bool) -> _R
             recoded.write(text)
             return text
 
-        return _read(file, recode, numbers=numbers)
+        return _read(file, recode, look=look)
 
 
 def _join(file: BinaryIO, text: DelimitedFormat, target: Path) -> None:

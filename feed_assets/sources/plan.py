@@ -18,7 +18,16 @@ from typing import TypeVar
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
-from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix, touched_key
+from feed_assets.sources.layout import (
+    SENT,
+    STAGING,
+    LandingId,
+    arrived_key,
+    ledger_key,
+    quarantine_key,
+    staging_prefix,
+    touched_key,
+)
 from feed_assets.sources.ledger import (
     Landing,
     entry_json,
@@ -93,7 +102,9 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
 
 
 def tidy(blackboard: Blackboard, landing: Landing) -> int:
-    """Finish a landing that has its entry: note its days, remove its staging and the quarantine that it supersedes.
+    """Finish a landing that has its entry: note its days and its hour, and remove its staging.
+
+    The quarantine that it supersedes goes, too.
 
     The landing before it is finished: whoever lands a content again finishes its newest landing first. Superseded raw
     files stay: a run may be reading them, and records name them. Returns how many files were staged.
@@ -106,7 +117,10 @@ def tidy(blackboard: Blackboard, landing: Landing) -> int:
     # Also the days of the superseded landing, so that a look at one of these days finds this landing. Days of landings
     # before that one do not matter: a landing has a file in each day in which the one before it has any.
     days = landing.touched.union(*(each.touched for each in earlier))
-    in_parallel(lambda day: _touch(blackboard, landing, day), sorted(days))
+    notes = [touched_key(landing.source, day, landing.id) for day in sorted(days)]
+    if landing.landed_at is not None:
+        notes.append(arrived_key(landing.source, landing.landed_at, landing.id, landing.landed))
+    in_parallel(lambda key: _note(blackboard, key), notes)
     blackboard.delete(*(quarantine_key(landing.source, each) for each in superseded))
     return clear(blackboard, staging)
 
@@ -182,9 +196,9 @@ def _enter(blackboard: Blackboard, landing: Landing) -> None:
         blackboard.create(ledger_key(landing.source, landing.id), entry_json(landing))
 
 
-def _touch(blackboard: Blackboard, landing: Landing, day: str) -> None:
+def _note(blackboard: Blackboard, key: str) -> None:
     with suppress(AlreadyExistsError):
-        blackboard.create(touched_key(landing.source, day, landing.id), b"")
+        blackboard.create(key, b"")
 
 
 def _copy(blackboard: Blackboard, staged: str, key: str) -> None:

@@ -30,6 +30,7 @@ from pydantic import (
 from feed_assets.engine.sql import quoted
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.sources.complete_spec import Complete
+from feed_assets.sources.expect_spec import ExpectEvery
 from feed_assets.sources.formats import RESERVED_COLUMNS, USED, ColumnName, Expression, Format
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
@@ -126,6 +127,10 @@ class Source(BaseModel):
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
     """How many days back the monitor looks for late data."""
 
+    process_any_day: Annotated[int, Field(ge=0, le=100)] = 0
+    """How many days outside the lookback may be processed at a time when data of them comes: the newest first. 0: none,
+    people are told which days wait. Does not apply to assets with a trigger."""
+
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     """Hours after the last hour of a day until the day is due. The partner may send until then."""
 
@@ -133,6 +138,10 @@ class Source(BaseModel):
     """In how many hours of event time the records of one file may land. A file with more is held back, because
     `event_time` is likely wrong: see [Land files](../sources.md#land-files). A file that landed before, also by
     `feed-assets land --any-hours`, may have as many as it had."""
+
+    expect_every: ExpectEvery | None = None
+    """How often something of the source lands, such as `2h`, or `learnt`: see [below](#the-field-expect_every). Without
+    it, nobody is told that the source is silent."""
 
     may_be_empty: bool = False
     """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is
@@ -221,6 +230,8 @@ class Source(BaseModel):
             "growth_threshold_percent",
             "growth_threshold",
             "lookback_days",
+            "process_any_day",
+            "expect_every",
             "buffer_hours",
             "may_be_empty",
             "most_hours",

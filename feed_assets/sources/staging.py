@@ -256,6 +256,7 @@ def _plan(
             days=counts.days,
             future_until=usable_from(counts.first_future),
             hints=hints,
+            columns=sent.seen.plain if sent.seen else None,
         ),
         (
             *((records.hours[hour].key, _raw_key(source, landing, hour, by_hour[hour])) for hour in hours),

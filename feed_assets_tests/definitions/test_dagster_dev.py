@@ -75,10 +75,12 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
     assets = {"/".join(node["assetKey"]["path"]) for node in repository["assetNodes"]}
     assert {*ALL, "ad_catalog", "late_data_reports", "raw/ads/shop_ads", "raw/clicks/shop_clicks"} == assets
     assert {each["name"]: each["sensorState"]["status"] for each in repository["sensors"]} == {
+        "arrivals": "RUNNING",
         "landings": "RUNNING",
         "late_growth": "RUNNING",
         "late_reports": "RUNNING",
         "new_manifests": "RUNNING",
+        "outside_lookback": "RUNNING",
         "remembered_ticks": "RUNNING",
         "run_history": "RUNNING",
     }

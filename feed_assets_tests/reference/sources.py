@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from feed_assets.sources.complete_spec import Complete
+from feed_assets.sources.expect_spec import Expected
 from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.push_spec import OwnSignature, Push
@@ -29,6 +30,7 @@ OTHERS = {
     OwnSignature: "The field `push.signature`",
     GrowthCosts: "The field `growth_threshold`",
     Complete: "The field `complete`",
+    Expected: "The field `expect_every`",
 }
 FORMATS = {DelimitedFormat: "csv and tsv", JsonLinesFormat: "jsonl", ParquetFormat: "parquet"}
 CHOSEN = {"separator": "by `type`", "quote": "by `type`"}

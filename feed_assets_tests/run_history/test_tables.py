@@ -1,4 +1,4 @@
-"""The history is kept once and within bounds, and each warning is news once."""
+"""The history is kept once and within bounds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from feed_assets.run_history.remembered import Remembered
 from feed_assets.run_history.tables import (
     executions_of,
     forget,
-    keep_warnings,
-    new_warnings,
     record,
     remember,
     remembered,
@@ -67,23 +65,6 @@ def test_a_series_has_a_fixed_number_of_rows(tmp_path, monkeypatch):
     assert len(known["another"]) == 2
 
 
-def test_a_warning_is_news_once_until_it_was_over_for_a_week(database: str):
-    store, warning = Store(database), ("schedule prices", "overlap")
-    assert new_warnings(store, BASE, [warning, warning]) == [warning]
-
-    keep_warnings(store, BASE, [warning], now=NOW)
-    other = ("asset prices", "deadline")
-    assert new_warnings(store, BASE, [warning, other]) == [other]
-
-    keep_warnings(store, BASE, [], now=NOW + timedelta(days=6))
-    assert new_warnings(store, BASE, [warning]) == []
-    keep_warnings(store, BASE, [warning], now=NOW + timedelta(days=6))
-    keep_warnings(store, BASE, [], now=NOW + timedelta(days=12))
-    assert new_warnings(store, BASE, [warning]) == []
-    keep_warnings(store, BASE, [], now=NOW + timedelta(days=14))
-    assert new_warnings(store, BASE, [warning]) == [warning]
-
-
 def test_a_tick_is_remembered_once_until_it_is_forgotten(database: str):
     store = Store(database)
     first, later = Remembered("daily", "2026-04-30", NOW), Remembered("daily", "2026-05-01", NOW + timedelta(days=1))
@@ -99,8 +80,6 @@ def test_a_tick_is_remembered_once_until_it_is_forgotten(database: str):
 def test_a_database_that_is_not_there_has_no_history_and_is_not_made_for_nothing(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/state.db")
     assert executions_of(store, BASE) == {}
-    assert new_warnings(store, BASE, []) == []
     assert remembered(store, BASE) == []
-    keep_warnings(store, BASE, [], now=NOW)
     record(store, BASE, [], now=NOW)
     assert not store.exists()

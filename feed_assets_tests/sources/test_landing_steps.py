@@ -122,7 +122,8 @@ def assert_landed_once(blackboard, landing):
     assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/entries/")) == 1
     assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/days/")) == len({hour[:10] for hour in IN_UTC})
     assert len(keys(blackboard, "raw/.sent/")) == 1
-    assert len(keys(blackboard)) == 5 + len({hour[:10] for hour in IN_UTC})
+    assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/arrived/")) == 1
+    assert len(keys(blackboard)) == 6 + len({hour[:10] for hour in IN_UTC})
 
 
 def assert_landed_again(blackboard):
@@ -156,8 +157,9 @@ def test_files_landed_at_once_and_killed_at_any_step_show_nothing_or_all_and_are
         assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/entries/")) == 2
         assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/days/")) == 3
         sweep_staging(blackboard, SOURCE.key, now=datetime.now(UTC) + 2 * ABANDONED)
-        # Three raw files, one in quarantine, two files as they were sent, their two entries and three days.
-        assert len(keys(blackboard)) == 3 + 1 + 2 + 2 + 3
+        # Three raw files, one in quarantine, two files as they were sent, their two entries and three days,
+        # and the hours of both landings.
+        assert len(keys(blackboard)) == 3 + 1 + 2 + 2 + 3 + 2
     assert [each for number, each in enumerate(seen) if each not in seen[:number]] == [[], sorted(IN_UTC), of_both]
     assert len(states) > 20
 

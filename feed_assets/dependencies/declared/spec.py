@@ -14,10 +14,10 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 
 from feed_assets.datasets.calendars import Calendar
 from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.durations import duration
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.members import Hierarchy, Member
 from feed_assets.datasets.names import NO_MEMBER, name_fault
-from feed_assets.dependencies.gate.written import duration
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.sources.day_files import EXAMPLE, check_day_file
 

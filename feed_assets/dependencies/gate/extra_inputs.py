@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.durations import duration, duration_text
 from feed_assets.datasets.errors import GrainError, MappingError
 from feed_assets.datasets.grains import Grain
 from feed_assets.datasets.input_mappings import last_slots, same_slot, shifted_slot, slots_containing, slots_within
@@ -18,7 +19,7 @@ from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.ranges import slots_between
 from feed_assets.datasets.slots import Slot
 from feed_assets.dependencies.errors import TriggerError
-from feed_assets.dependencies.gate.written import Shift, duration, duration_text, one_of
+from feed_assets.dependencies.gate.written import Shift, one_of
 from feed_assets.dependencies.quality.marks import Accepts
 
 

@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from feed_assets.datasets.days import is_day
+from feed_assets.datasets.durations import duration, duration_text
 from feed_assets.dependencies.errors import TriggerError
 from feed_assets.dependencies.gate.extra_inputs import ExtraInput
-from feed_assets.dependencies.gate.written import duration, duration_text, one_of
+from feed_assets.dependencies.gate.written import one_of
 from feed_assets.dependencies.quality.marks import Accepts
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -1,4 +1,4 @@
-"""The executions of each series, and the warnings that people got."""
+"""The executions of each series."""
 
 from alembic import op
 from sqlalchemy import BigInteger, Boolean, Column, Text
@@ -9,7 +9,7 @@ branch_labels = ("run_history",)
 
 
 def upgrade() -> None:
-    """Create the tables."""
+    """Create the table."""
     op.create_table(
         "feed_assets_executions",
         *(Column(name, Text, primary_key=True) for name in ("base", "series", "run")),
@@ -19,8 +19,3 @@ def upgrade() -> None:
         *(Column(name, BigInteger) for name in ("rows", "bytes")),
     )
     op.create_index("feed_assets_executions_wanted", "feed_assets_executions", ["base", "series", "wanted"])
-    op.create_table(
-        "feed_assets_health_warnings",
-        *(Column(name, Text, primary_key=True) for name in ("base", "series", "kind")),
-        *(Column(name, Text, nullable=False) for name in ("since", "seen")),
-    )

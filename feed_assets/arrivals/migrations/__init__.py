@@ -1,0 +1,1 @@
+"""The migrations of this room's tables, in `versions`; a released migration never changes."""
