@@ -103,7 +103,7 @@ def test_a_step_is_shown_while_it_runs_and_leaves_nothing_when_it_succeeds(halti
     assert kept(there) == []
     assert command("running") == ""
     logged = [each.user_message for each in there.instance.all_logs(result.run_id) if each.user_message]
-    assert any(each.startswith(f"halted {DAY} has run for ") and " of 1 task, " in each for each in logged)
+    assert any(each.startswith(f"halted {DAY} has run for ") and ": stage " in each for each in logged)
 
 
 def test_a_function_of_a_user_that_fails_has_its_figures_in_an_event_of_the_step(halting):
