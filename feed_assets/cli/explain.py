@@ -145,11 +145,13 @@ def _show_day(
     if project.note:
         click.echo()
         print_text(project.note)
+    shown = {f"{story.asset} {check}" for story in stories for each in story.updates for check in each.failed_checks}
     for run in failed:
         when = f" at {run.ended:%Y-%m-%d %H:%M:%S}" if run.ended else ""
+        reasons = [reason for reason in run.reasons if reason not in shown]
         click.echo()
-        print_text(f"Run {run.run_id} of {', '.join(run.assets)} failed{when}:")
-        for reason in run.reasons:
+        print_text(f"Run {run.run_id} of {', '.join(run.assets)} failed{when}{':' if reasons else ', as shown above.'}")
+        for reason in reasons:
             print_text(f"  {reason}", indent="    ")
 
 

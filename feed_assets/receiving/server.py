@@ -183,6 +183,9 @@ class Receiver:
             raise HTTPException(
                 404, f"There is no single source {name!r}; check the name, or use <kind>/<name>.", CLOSE
             )
+        if source.problems:
+            # A client gives up after 404 or 415, and its events would be lost.
+            raise retry_later(503, f"{source.key} is stopped until its description is corrected; send it again.", 60)
         if source.key not in self._doors:
             raise HTTPException(
                 415, f"{source.key} takes files, not events: only a source of `type: jsonl` in UTF-8 does.", CLOSE
