@@ -1,6 +1,6 @@
 """The columns of a partner's file as they come: names that the description does not know, and columns without a value.
 
-Here: looking at a file while it is read to its end, within bounds. A JSON file is looked at line by line, from 64 MB on
+Here: looking at a file while it is read to its end, within bounds. A JSON file is looked at line by line, from 16 MB on
 one MB in 16. Of delimited text, the header says the names, and the first 20,000 records whether columns have values; of
 Parquet, the footer says both. Not here: whether a change is news (`arrivals.columns`).
 """
@@ -29,8 +29,9 @@ MOST_NAMES: Final = 50
 LONGEST_NAME: Final = 200
 """Characters of a name that are kept."""
 LOOKED_RECORDS: Final = 20_000
-WHOLE_BYTES: Final = 64 * 2**20
+WHOLE_BYTES: Final = 16 * 2**20
 ONE_CHUNK_IN: Final = 16
+_MOST_SHAPES: Final = 1_000
 _LONGEST_LINE: Final = 2**20
 SEGMENT: Final = "_segment "
 """The beginning of the key with which `receiving` marks the first record of a segment."""
@@ -62,6 +63,8 @@ class JsonLook:
         self._nulls = frozenset({b"null", *map(msgspec.json.encode, source.null_tokens)})
         self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
         self._unknown: Counter[str] = Counter()
+        self._shapes: Counter[tuple[str, ...]] = Counter()
+        """Records by their keys: most records of a file have the same, which are looked at once."""
         self._looked = self._bytes = self._chunks = 0
         self._rest: bytes | None = b""
 
@@ -87,15 +90,22 @@ class JsonLook:
         self._looked += 1
         if self._missing:
             self._missing -= {name for name in self._missing if bytes(values.get(name, b"null")) not in self._nulls}
-        if not values.keys() <= self._known:
-            for name in values.keys() - self._known:
+        self._shapes[tuple(values)] += 1
+        if len(self._shapes) > _MOST_SHAPES:
+            self._count_names()
+
+    def _count_names(self) -> None:
+        for names, records in self._shapes.items():
+            for name in sorted(set(names) - self._known):
                 short = name[:LONGEST_NAME]
                 if not name.startswith(SEGMENT) and (short in self._unknown or len(self._unknown) < MOST_NAMES):
-                    self._unknown[short] += 1
+                    self._unknown[short] += records
+        self._shapes.clear()
 
     @property
     def seen(self) -> SeenColumns:
         """What was seen."""
+        self._count_names()
         return SeenColumns(self._looked, dict(self._unknown), tuple(sorted(self._missing)) if self._looked else ())
 
 
