@@ -1,16 +1,18 @@
-"""What the history of a series says to programs: the types of the JSON of `feed-assets health` and of the page.
+"""What history and running steps say to programs: the JSON of `feed-assets health` and `running`, and of the page.
 
 Durations are in seconds, days are UTC. Not here: the figures (`overlap`, `capacity`), and sentences (`health`).
 """
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 
 import msgspec
 
+from feed_assets.engine.progress import Progress
 from feed_assets.run_history.capacity import Forecast
 from feed_assets.run_history.health import Health
+from feed_assets.run_history.live import LiveStep
 from feed_assets.run_history.overlap import TIGHT, Overlap
 
 
@@ -64,6 +66,31 @@ class SeriesSays(msgspec.Struct, frozen=True):
     overlap: OverlapSays | None
     deadline: DeadlineSays | None
     tasks: TasksSay | None
+
+
+class StepSays(msgspec.Struct, frozen=True):
+    """A step that runs, and how far it was when somebody looked last (`seen`); null before its first job of Spark."""
+
+    run: str
+    step: str
+    feeds: list[str]
+    first: str | None
+    last: str | None
+    partitions: int
+    process: str
+    started: datetime
+    seen: datetime
+    changed: datetime
+    ended: datetime | None
+    progress: Progress | None
+    state: str
+    sentence: str
+
+
+def step_says(found: LiveStep, now: datetime) -> StepSays:
+    """The answer about a step."""
+    values = {name: getattr(found, name) for name in LiveStep.__dataclass_fields__}
+    return StepSays(**{**values, "feeds": list(found.feeds)}, state=found.state(now), sentence=found.sentence(now))
 
 
 def says_of(found: Health) -> SeriesSays:

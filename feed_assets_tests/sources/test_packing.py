@@ -64,6 +64,7 @@ def look(tmp_path):
         ("a.csv.zip", archive(("inner/a.csv", TEXT), ("__MACOSX/._a.csv", b"x"))),
         ("a.csv", bz2.compress(TEXT)),
     ],
+    ids=["gzip", "bzip2", "bzip2 twice", "Zstandard", "Zstandard twice", "ZIP", "bzip2 without its name"],
 )
 def test_a_packed_text_is_the_same_content_as_the_plain_one_whatever_its_name(look, name, packed):
     plain, found = look("plain.csv", TEXT), look(name, packed)
@@ -87,6 +88,7 @@ def test_a_packed_text_is_the_same_content_as_the_plain_one_whatever_its_name(lo
         ("a.csv.gz", gzip.compress(gzip.compress(TEXT)), r"packed twice: with gzip, and in it .* by `zcat FILE > NEW`"),
         ("a.csv.bz2", bz2.compress(gzip.compress(TEXT)), r"packed twice: with bzip2, .* in it with gzip.* `bzcat FILE"),
     ],
+    ids=map(str, range(10)),  # not the bytes, which differ from process to process
 )
 def test_what_cannot_be_unpacked_is_refused_with_what_to_do(look, name, packed, message):
     with pytest.raises(LandingError, match=message) as refused:

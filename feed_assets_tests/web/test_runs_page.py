@@ -6,9 +6,11 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
+from feed_assets.engine.progress import Progress
 from feed_assets.run_history.executions import Execution
+from feed_assets.run_history.live import LiveStep
 from feed_assets.run_history.remembered import Remembered
-from feed_assets.run_history.tables import record, remember
+from feed_assets.run_history.tables import forget_live, keep_live, record, remember
 from feed_assets.serving.tokens import add_token
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
@@ -37,11 +39,17 @@ def fill(store: Store) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """A client of the service over such a history."""
-    database = sqlite_url(tmp_path_factory.mktemp("runs") / "state.db")
-    fill(Store(database))
-    with serving(database, deadlines={PRICES: time(6)}) as client:
+def store(tmp_path_factory):
+    """A store with such a history."""
+    store = Store(sqlite_url(tmp_path_factory.mktemp("runs") / "state.db"))
+    fill(store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def service(store):
+    """A client of the service over that history."""
+    with serving(store.url, deadlines={PRICES: time(6)}) as client:
         yield client
 
 
@@ -74,7 +82,7 @@ def test_series_with_warnings_come_first_with_their_sentences_and_plots(opened, 
     page = opened(service.url)
     page.wait_for_selector(".plot .taken")
 
-    assert page.locator("h2").all_inner_texts()[1:] == [f"{PRICES}\nwarning", f"{TIGHT}\nwarning", QUIET]
+    assert page.locator(".series h2").all_inner_texts() == [f"{PRICES}\nwarning", f"{TIGHT}\nwarning", QUIET]
     answer = {each["series"]: each for each in service.ask("/v1/runs").body}
     for number, series in enumerate((PRICES, TIGHT, QUIET)):
         section = page.locator(".series").nth(number)
@@ -131,3 +139,25 @@ def test_without_history_it_says_what_to_do_and_with_tokens_it_takes_the_grant(o
         page.keyboard.press("Enter")
         page.wait_for_selector("#nothing")
         assert reads not in page.url
+
+
+def test_steps_that_run_are_shown_with_how_far_they_are_and_leave_when_they_have_ended(opened, store, service: Client):
+    page = opened(service.url)
+    assert page.is_hidden("#running")
+
+    now = datetime.now(UTC)
+    progress = Progress(1, 3, 118, 200, 41_200_000, 3_100_000_000, 0, 0)
+    step = LiveStep(
+        "7d1f0c2a", "clean_ads", ("clean-ads/v1.0",), "2026-06-19", "2026-06-19", 1, "a process",
+        now - timedelta(minutes=3), now, now, progress=progress,
+    )  # fmt: skip
+    keep_live(store, BASE, step)
+    (answer,) = service.ask("/v1/runs/steps").body
+    assert (answer["state"], answer["progress"]["tasks_done"]) == ("running", 118)
+    page.reload()
+    page.wait_for_selector("#steps li")
+    assert page.inner_text("#steps li").strip() == answer["sentence"]
+    assert page.locator("#steps progress").evaluate("each => each.value / each.max") == 118 / 200
+
+    forget_live(store, BASE, step.run, step.step)
+    page.wait_for_selector("#running", state="hidden")

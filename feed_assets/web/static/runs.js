@@ -1,10 +1,11 @@
-// The page of runs: signing in, asking again every minute, and a row for each series. Plots are `plots.js`.
+// The page of runs: signing in, asking again, the steps that run now, and a row for each series. Plots are `plots.js`.
 
 import { request, useToken } from "./api.js";
 import { element, prose } from "./elements.js";
 import { forecastPlot, sharePlot } from "./plots.js";
 
 const EVERY = 60_000;
+const WHILE_RUNNING = 5_000;
 const AGAIN = 5_000;
 const find = (id) => document.getElementById(id);
 
@@ -49,11 +50,21 @@ function show(all) {
   find("series").replaceChildren(...(all.length ? all.map(row) : [nothing()]));
 }
 
+function step(found) {
+  const { progress } = found;
+  return element("li", {}, found.sentence,
+    progress === null ? null : element("progress", { max: progress.tasks, value: progress.tasks_done,
+      "aria-label": `tasks of ${found.step}` }));
+}
+
 async function refresh() {
   clearTimeout(timer);
   let wait = EVERY;
   try {
-    const all = await request("/v1/runs");
+    const [all, steps] = await Promise.all([request("/v1/runs"), request("/v1/runs/steps")]);
+    find("running").hidden = steps.length === 0;
+    find("steps").replaceChildren(...steps.map(step));
+    if (steps.length) wait = WHILE_RUNNING;
     find("sign-in").hidden = true;
     find("main").hidden = false;
     const text = JSON.stringify(all);
