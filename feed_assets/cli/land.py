@@ -87,12 +87,12 @@ def land(
         raise click.UsageError("Missing argument 'FILE...'. Without a file there is only `--again`.")
     installation = load_installation()
     settings, board = installation.settings, installation.blackboard
+    ready_to_compute(settings)
     wanted = source_named(installation, source)
     now = settings.clock.now()
     data, failures = _by_name(files, wanted)
     if files and not data:
         _end(ctx, failures, as_json=as_json)
-    ready_to_compute(settings)
     compile_for_delivery(data)
     spark = settings.spark.spark_session
     check_expressions(spark, wanted)

@@ -99,13 +99,11 @@ def held_command(names: Sequence[str], *, as_json: bool) -> None:
     installation = load_installation()
     wanted = _polled(installation, names)
     found = [(source.key, each) for source in wanted for each in HeldFiles(installation.blackboard, source).all()]
+    found.sort(key=lambda pair: (pair[0], pair[1].file))
     if as_json:
         print_json([{"source": key, **asdict(each), "since": each.since.isoformat()} for key, each in found])
         return
-    rows = [
-        (key, each.file, f"{each.since:%Y-%m-%d %H:%M}", _state(each), each.reason)
-        for key, each in sorted(found, key=lambda pair: (pair[0], pair[1].file))
-    ]
+    rows = [(key, each.file, f"{each.since:%Y-%m-%d %H:%M}", _state(each), each.reason) for key, each in found]
     print_table(
         ["source", "file", "since", "state", "reason"], rows, empty="No file is held back.", keep=("source", "file")
     )

@@ -71,11 +71,11 @@ def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_a
     second = run()
     send(outbox, "2019-11-28/a.csv", "3", day="2019-11-29")
     (outbox / "2019-11-28" / "c.csv").write_text("id,when\n1,2019-11-28\n", encoding="utf-8")
-    third = run()
+    third, fourth = run(), run()
 
     assert (schedule.cron_schedule, schedule.default_status) == ("*/15 * * * *", dg.DefaultScheduleStatus.RUNNING)
     assert len(schedule.evaluate_tick(context).run_requests) == 1
-    assert (first.success, second.success, third.success) == (True, True, False)
+    assert (first.success, second.success, third.success, fourth.success) == (True, True, False, True)
     assert seen == {("2019-11-28", "1"): 1, ("2019-11-28", "2"): 1, ("2019-11-27", "1"): 1}
     assert rows(spark, board, source) == {("2019-11-29", "3"): 1, ("2019-11-27", "1"): 1}
     (failure,) = [each for each in third.all_events if each.is_step_failure]
@@ -191,8 +191,9 @@ def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_
     assert "Error: clicks/shop_clicks: /typo is no directory; create it" in both.stderr
     assert "b.csv is left: it changed at" in both.stderr
     assert again.stdout.split() == [
-        *("source", "seen", "taken", "replaced", "same", "left", "failed", "records", "quarantined"),
-        *(KEY, "3", "0", "0", "0", "1", "0", "0", "0"),
+        *("source", "seen", "taken", "replaced", "same", "left", "failed", "refused", "ignored"),
+        *("records", "quarantined"),
+        *(KEY, "3", "0", "0", "0", "1", "0", "0", "0", "0", "0"),
     ]
     assert "There is no source 'shop' with a field `poll`. There are: ads/shop_ads, clicks/shop_clicks" in poll(
         "shop", code=2
@@ -215,3 +216,34 @@ def test_the_command_makes_the_table_anew(tmp_path, outbox, environment, monkeyp
     assert (missing.exit_code, made.exit_code, polled.exit_code) == (1, 0, 0)
     assert "Make it with `feed-assets poll reindex`" in missing.stderr.replace("\n", " ")
     assert made.stderr == f"{table} has 0 files of 1 source.\n"
+
+
+def test_commands_list_ignore_and_release_what_polls_leave_alone_without_spark(tmp_path, outbox, environment):
+    describe(tmp_path / "sources" / "shop_ads.yaml", outbox, pattern="*", lookback_days=3650)
+    for name in ("a.xlsx", "b.csv.xz"):
+        send(outbox, name)
+
+    def poll(*arguments, code=0):
+        result = CliRunner().invoke(main, ["poll", *arguments], catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    first, second = poll(code=1), poll()
+    held = json.loads(poll("held", "--json").stdout)
+    poll("ignore", "shop_ads", "a.xlsx", "--reason", "a picture of it")
+    poll("release", "shop_ads", "b.csv.xz")
+    absent = poll("release", "shop_ads", "b.csv.xz", code=1)
+    third = poll("--json", code=1)
+
+    assert first.stderr.count("Error: ads/shop_ads: ") == 2
+    assert "ads/shop_ads: 2 files failed before, and did not change: `feed-assets poll held ads/shop_ads`" in (
+        second.stderr.replace("\n", " ")
+    )
+    assert [(each["file"], each["ignored"], each["final"]) for each in held] == [
+        ("a.xlsx", False, True),
+        ("b.csv.xz", False, True),
+    ]
+    assert "b.csv.xz of ads/shop_ads is not held back" in absent.stderr
+    (polled,) = json.loads(third.stdout)
+    assert (polled["ignored"], list(polled["failed"]), polled["refused"]) == (["a.xlsx"], ["b.csv.xz"], [])
+    assert "is no file of ads/shop_ads: its pattern is *" in poll("ignore", "shop_ads", "x/y", code=2).stderr
