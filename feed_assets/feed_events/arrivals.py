@@ -42,7 +42,7 @@ def says(found: Answer, check: str) -> str:
 
 
 def metadata_of(found: Answer, check: str) -> dict[str, Any]:
-    """A table by day of arrival, the newest first: landings and records, or the records with each name that the description lacks."""
+    """A table by day of arrival, newest first: landings and records, or the records with each unknown name."""
     return {"by day of arrival": _arrivals(found) if check == ARRIVES else _columns(found)}
 
 
