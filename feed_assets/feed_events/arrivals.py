@@ -42,7 +42,7 @@ def says(found: Answer, check: str) -> str:
 
 
 def metadata_of(found: Answer, check: str) -> dict[str, Any]:
-    """A table by day of arrival: landings and records, or the records with each name that the description lacks."""
+    """A table by day of arrival, newest first: landings and records, or the records with each unknown name."""
     return {"by day of arrival": _arrivals(found) if check == ARRIVES else _columns(found)}
 
 
@@ -51,7 +51,7 @@ def _arrivals(found: Answer) -> dg.TableMetadataValue:
     for hour, each in found.hours.items():
         landings[str(hour.date())] += each.landings
         records[str(hour.date())] += each.records
-    days = [str(found.now.date() - timedelta(days=ago)) for ago in range(DAYS - 1, -1, -1)]
+    days = [str(found.now.date() - timedelta(days=ago)) for ago in range(DAYS)]
     rows = [dg.TableRecord({"day": day, "landings": landings[day], "records": records[day]}) for day in days]
     types = {"day": "string", "landings": "int", "records": "int"}
     return dg.MetadataValue.table(rows, schema=_schema(types))
@@ -65,7 +65,7 @@ def _columns(found: Answer) -> dg.TableMetadataValue:
     names = sorted(totals, key=lambda name: (name not in found.changes.new, -totals[name], name))[:NAMES]
     titles = {name: f"{shown(name)}{' (new)' if name in found.changes.new else ''}" for name in names}
     gone = {name: f"{shown(name)} (landings without)" for name in list(found.changes.gone)[:NAMES]}
-    days = sorted(found.days)[-DAYS:]
+    days = sorted(found.days, reverse=True)[:DAYS]
     rows = [
         dg.TableRecord(
             {"day": str(day), "landings": found.days[day]["landings"], "records": found.days[day]["looked"]}

@@ -178,6 +178,8 @@ if __name__ == "__main__":
     for seed in range(first, first + number):
         partner, found = quiet(seed)
         wrong[partner.name] += bool(found)
+        if seed % 50 == 49:
+            print(f"{seed + 1 - first} histories, {sum(wrong.values())} with a false alarm", flush=True)
         for now, standing in found[:1]:
             print(f"{seed}: {partner.name}, {now:%a %Y-%m-%d %H:%M}: {standing.sentence}", flush=True)
     print(f"{sum(wrong.values())} of {number} quiet histories have a false alarm: {dict(wrong)}")

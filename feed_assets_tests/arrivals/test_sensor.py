@@ -142,8 +142,8 @@ def test_a_new_column_is_told_once_with_its_days_and_the_check_has_a_table(life)
     assert isinstance(table, dg.TableMetadataValue)
     country, evil = "country (new)", "evil\\u202e\\u000a (new)"
     assert [record.data for record in table.records] == [
-        {"day": "2020-03-03", "landings": 1, "records": 100, country: 0, evil: 0, "left out": 100},
         {"day": "2020-03-04", "landings": 1, "records": 40, country: 40, evil: 40, "left out": 40},
+        {"day": "2020-03-03", "landings": 1, "records": 100, country: 0, evil: 0, "left out": 100},
     ]
 
     for _ in range(8):
