@@ -1,7 +1,10 @@
-"""What partners sent: a row for each segment, partner and source. Times are ISO 8601 in UTC."""
+"""What partners sent: a row for each segment, partner and source.
+
+Times are ISO 8601 in UTC; `rejected` and `quarantined` are JSON, counts by reason.
+"""
 
 from alembic import op
-from sqlalchemy import JSON, BigInteger, Column, Text
+from sqlalchemy import BigInteger, Column, Text
 
 revision = "receiving_0001_received"
 down_revision = None
@@ -15,8 +18,8 @@ def upgrade() -> None:
         *(Column(name, Text, primary_key=True) for name in ("segment", "partner", "source")),
         *(Column(name, Text, nullable=False) for name in ("first", "last")),
         *(Column(name, BigInteger, nullable=False) for name in ("requests", "accepted")),
-        Column("rejected", JSON, nullable=False),
+        Column("rejected", Text, nullable=False),
         Column("landed", Text),
-        Column("quarantined", JSON, nullable=False),
+        Column("quarantined", Text, nullable=False),
     )
     op.create_index("feed_assets_received_last", "feed_assets_received", ["last"])
