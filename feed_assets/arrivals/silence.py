@@ -45,7 +45,7 @@ NOW_AND_THEN: Final = 0.1
 SELDOM: Final = 2
 """The usual number of hours with a landing on a day on which it sends, up to which all hours of the day count."""
 FACTOR: Final = 5
-MARGIN: Final = 2
+MARGIN: Final = 3
 PATIENCE: Final = 0.25
 """The part of the usual time between two landings for which a wait must be unusual."""
 VOLUME_HOURS: Final = 48

@@ -89,8 +89,8 @@ def test_no_history_in_which_nothing_is_wrong_has_an_alarm():
 @pytest.mark.parametrize(
     ("name", "earliest", "latest"),
     [
-        ("each five minutes", 3, 4),
-        ("hourly", 3, 4),
+        ("each five minutes", 4, 5),
+        ("hourly", 4, 5),
         ("each six hours", 12, 24),
         ("by chance, often", 3, 10),
         ("by chance", 6, 30),
