@@ -51,18 +51,18 @@ def rows(spark, board, source):
 
 
 def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_and_replaces_what_is_sent_anew(
-    spark, tmp_path, outbox, dagster_instance, environment
+    spark, tmp_path, outbox, instance, environment
 ):
     source = describe(tmp_path / "sources" / "shop_ads.yaml", outbox)
     settings = settings_below(tmp_path / "base", tmp_path / "sources")
     defs = build_definitions(settings)
     schedule = defs.resolve_schedule_def("poll_ads_shop_ads")
-    context = dg.build_schedule_context(dagster_instance, datetime(2019, 12, 1, 12, 15, tzinfo=UTC))
+    context = dg.build_schedule_context(instance, datetime(2019, 12, 1, 12, 15, tzinfo=UTC))
     board = defs.resources["blackboard"].blackboard
 
     def run():
         job = defs.resolve_job_def("poll_ads_shop_ads")
-        return job.execute_in_process(instance=dagster_instance, raise_on_error=False)
+        return job.execute_in_process(instance=instance, raise_on_error=False)
 
     send(outbox, "2019-11-28/a.csv", "1", "2")
     send(outbox, "2019-11-28/b.csv", "1", day="2019-11-27")
