@@ -308,8 +308,12 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
         assert len(instance.get_runs()) == 5
 
     output = run("explain", "2019-11-25").stdout
-    assert "of clean_ads, clean_clicks failed at" in output
-    assert "clean_ads not_empty" in output
+    # The reasons stand at the rejected updates, and are not repeated at their run.
+    of_ads, of_clicks, _, of_run = output.strip().split("\n\n")
+    for story in (of_ads, of_clicks):
+        assert story.count("failed not_empty: rows 0") == 1
+    assert "of clean_ads, clean_clicks failed at" in of_run
+    assert of_run.endswith(", as shown above.")
     (of_ads, *_) = json.loads(run("explain", "2019-11-25", "--json").stdout)
     assert len(of_ads["failed_runs"]) == 1
     assert "failed" not in run("explain", "2019-11-26").stdout

@@ -20,7 +20,8 @@ def test_a_reason_that_stands_at_the_update_is_not_repeated_at_its_run(capsys):
         FailedRun("two", ("revenue",), ended, (f"revenue {check}", "the disk is full")),
     ]
 
-    _show_day(SimpleNamespace(settings=SimpleNamespace(base="b", as_of=None), note=""), [story], runs, {})
+    project = SimpleNamespace(settings=SimpleNamespace(base="b", as_of=None), note="")
+    _show_day(project, [story], runs, {}, {("revenue/v1.0", "2026-11-27"): []})
 
     shown = capsys.readouterr().out
     assert shown.count(check) == 1

@@ -32,7 +32,10 @@ pytestmark = pytest.mark.slow
 
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
 FIRST_DAY, SECOND_DAY, LATE, BROKEN = "2019-11-24", "2019-11-25", "2019-11-27", "2019-11-29"
-SENSORS = {"landings", "late_growth", "late_reports", "new_manifests", "remembered_ticks", "run_history"}
+SENSORS = {
+    *("arrivals", "landings", "late_growth", "late_reports", "new_manifests", "outside_lookback"),
+    *("remembered_ticks", "run_history"),
+}
 OF_FORMER = "a cursor of the former demo"
 
 
