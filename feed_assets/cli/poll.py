@@ -90,9 +90,9 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 @json_option
 def held_command(names: Sequence[str], *, as_json: bool) -> None:
-    """List the files that polls leave alone, of each SOURCE or all polled sources, and why.
+    """List the files that polls leave alone, and why.
 
-    These are files that could not land, and files that `poll ignore` names.
+    They are those of each SOURCE, or of all polled sources: files that could not land, and files that `poll ignore` names.
     """
     from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
 
@@ -114,9 +114,9 @@ def held_command(names: Sequence[str], *, as_json: bool) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--reason", default="", help="Why, for `poll held`.")
 def ignore_command(name: str, files: Sequence[str], reason: str) -> None:
-    """Let polls of SOURCE leave each FILE alone, whatever its content, until `poll release`.
+    """Let polls of SOURCE leave each FILE alone.
 
-    FILE is a path below the partner's place, as `poll` shows it.
+    They do so whatever its content is, until `poll release`. FILE is a path below the partner's place, as `poll` shows it.
     """
     from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
     from feed_assets.polling.places import polling_of  # noqa: PLC0415 - as above
@@ -140,7 +140,10 @@ def ignore_command(name: str, files: Sequence[str], reason: str) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.pass_context
 def release_command(ctx: click.Context, name: str, files: Sequence[str]) -> None:
-    """Let the next poll of SOURCE try each FILE again, which `poll held` lists. Exit code 1 if one is not held back."""
+    """Let the next poll of SOURCE try each FILE again.
+
+    `poll held` lists them. Exit code 1 if one is not held back.
+    """
     from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
 
     installation = load_installation()

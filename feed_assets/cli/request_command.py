@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @click.argument("request_id", metavar="ID")
 @json_option
 def request(request_id: str, *, as_json: bool) -> None:
-    """Show where the records of a request are: the `request_id` of its answer leads to them.
+    """Show where the records of a request are.
 
-    They wait in the journal, or have landed: in raw files, which updates in force have read, or in quarantine.
+    REQUEST_ID is the `request_id` of its answer. They wait in the journal, or have landed: in raw files, which updates in force have read, or in quarantine.
     """
     from feed_assets.operations.pushed_requests import follow  # noqa: PLC0415 - loads DuckDB
     from feed_assets.operations.quarantined import Quarantines  # noqa: PLC0415 - as above

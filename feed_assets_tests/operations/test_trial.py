@@ -71,11 +71,14 @@ def test_a_trial_counts_what_each_column_has_and_shows_what_it_cannot_read(spark
     ]
     by_name = {each.name: each for each in trial.columns}
     assert list(by_name) == ["impression_id", "event_time", "ad_id", "campaign_id", "user_id", "placement_id", "cost"]
-    assert by_name["event_time"] == TriedColumn("event_time", "timestamp", 4, 0, 0, "2019-11-30 05:00:00", None)
-    assert by_name["ad_id"] == TriedColumn("ad_id", "string", 3, 1, 0, "a", None)
-    assert by_name["campaign_id"] == TriedColumn("campaign_id", "string", 0, 4, 0, None, None)
+    # A record that does not land for its time counts, too.
+    assert trial.reasons == {"event_time unparsable": 1}
+    never = Example(6, '{"id":"5","time":"never","ad":"a","price":"1"}')
+    assert by_name["event_time"] == TriedColumn("event_time", "timestamp", 4, 0, 1, "2019-11-30 05:00:00", never)
+    assert by_name["ad_id"] == TriedColumn("ad_id", "string", 4, 1, 0, "a", None)
+    assert by_name["campaign_id"] == TriedColumn("campaign_id", "string", 0, 5, 0, None, None)
     cost = by_name["cost"]
-    assert (cost.filled, cost.empty, cost.unparsable, cost.first) == (2, 1, 1, "0.500000")
+    assert (cost.filled, cost.empty, cost.unparsable, cost.first) == (3, 1, 1, "0.500000")
     assert cost.first_unparsable is not None
     assert cost.first_unparsable.line == 4
     assert json.loads(cost.first_unparsable.record) == {
