@@ -92,7 +92,8 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
 def held_command(names: Sequence[str], *, as_json: bool) -> None:
     """List the files that polls leave alone, and why.
 
-    They are those of each SOURCE, or of all polled sources: files that could not land, and files that `poll ignore` names.
+    They are those of each SOURCE, or of all polled sources: files that could not land, and files that `poll ignore`
+    names.
     """
     from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
 
@@ -116,7 +117,8 @@ def held_command(names: Sequence[str], *, as_json: bool) -> None:
 def ignore_command(name: str, files: Sequence[str], reason: str) -> None:
     """Let polls of SOURCE leave each FILE alone.
 
-    They do so whatever its content is, until `poll release`. FILE is a path below the partner's place, as `poll` shows it.
+    They do so whatever its content is, until `poll release`. FILE is a path below the partner's place, as `poll` shows
+    it.
     """
     from feed_assets.polling.held import HeldFiles  # noqa: PLC0415 - loads the blackboard
     from feed_assets.polling.places import polling_of  # noqa: PLC0415 - as above

@@ -127,7 +127,8 @@ def test_a_look_at_a_feed_loads_nothing_heavy(tmp_path: Path):
 
 def test_errors_for_users_have_one_root_and_the_others_end_inside_the_package():
     inside = {
-        "AmbiguousError", "BadSignatureError", "BodyError", "CorrectionError", "FieldProblemsError", "HungUpError", "LeaseLostError", "LostShardError",
+        "AmbiguousError", "BadSignatureError", "BodyError", "CorrectionError", "FieldProblemsError", "HungUpError",
+        "LeaseLostError", "LostShardError",
         "MailError", "MovedError", "NotSentError", "NotTakenError", "SessionSettingsError", "StillComparingError",
         "StoppedError", "TooLargeError", "TooMuchHeldError", "UnavailableError", "UnnamedColumnsError", "PayloadError",
         "UnsupportedError", "_LargeHeadError", "_MoreCameError", "_MovedError", "_OtherError",
