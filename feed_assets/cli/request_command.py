@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 def request(request_id: str, *, as_json: bool) -> None:
     """Show where the records of a request are.
 
-    ID is the `request_id` of its answer. They wait in the journal, or have landed: in raw files, which updates in force have read, or in quarantine.
+    ID is the `request_id` of its answer. They wait in the journal, or have landed: in raw files, which updates in force
+    have read, or in quarantine.
     """
     from feed_assets.operations.pushed_requests import follow  # noqa: PLC0415 - loads DuckDB
     from feed_assets.operations.quarantined import Quarantines  # noqa: PLC0415 - as above
