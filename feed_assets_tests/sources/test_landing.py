@@ -37,24 +37,11 @@ from feed_assets.sources.raw import raw_days, raw_frame, read_set
 from feed_assets.sources.source_errors import LandingError, SourceError
 from feed_assets_tests.blackboard.shown import keys
 from feed_assets_tests.open_bandit import TOTALS
+from feed_assets_tests.sources.described import simple
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 DAY = date(2019, 11, 24)
 PARTNERS = Path(__file__).parent / "partners"
-
-SIMPLE = """\
-name: partner
-kind: ads
-MORE
-format: {FORMAT}
-null_tokens: ["", "null", "Na"]
-columns:
-  event_time: to_timestamp(time)
-  ad_id: ad
-identity: [id]
-growth_threshold_percent: 5
-lookback_days: 7
-"""
 
 
 @pytest.fixture
@@ -68,7 +55,7 @@ def described(tmp_path):
 
     def load(text="type: csv, header: true, columns: [id, time, ad]", more="description: made up"):
         path = tmp_path / "partner.yaml"
-        path.write_text(SIMPLE.replace("FORMAT", text).replace("MORE", more))
+        path.write_text(simple(text, more))
         return load_source(path, KINDS)
 
     return load
