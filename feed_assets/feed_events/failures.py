@@ -24,6 +24,8 @@ UNREAD_FILE = re.compile(r"Encountered error while reading file (\S+)\.\s")
 """Spark's error of a file, which often only the cause explains, and the cause rarely names the file."""
 OWN = re.compile(r"^feed_assets(\.\w+)+: ")
 """The class of an error of this package, before its message. This says what to do; its cause, as S3's, does not."""
+PROGRESS = "progress"
+"""In the metadata of a failed step: for how long it ran, and how far it was."""
 STOPPED = "the run was stopped before its end, as by Ctrl-C"
 
 
@@ -43,6 +45,13 @@ def errors(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
     """The root cause of each failed step, a line each, without steps that failed only because of their checks."""
     found = (_error(event) for event in events if event.is_step_failure)
     return tuple(line for line in found if line)
+
+
+def progress(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
+    """How far each failed step was, a line each: `clean_ads failed after 3 min: ...`, if it ran for long enough."""
+    found = ((event.step_key, event.step_failure_data.user_failure_data) for event in events if event.is_step_failure)
+    told = ((step, data.metadata[PROGRESS].value) for step, data in found if data and PROGRESS in data.metadata)
+    return tuple(f"{step} failed {value}" for step, value in told)
 
 
 def errors_outside_steps(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:

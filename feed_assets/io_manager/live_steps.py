@@ -19,7 +19,7 @@ import dagster as dg
 from dagster._core.events import EngineEventData  # the only event of a step that has ended with metadata
 
 from feed_assets.datasets.declaration import Place
-from feed_assets.feed_events.failures import reason_of
+from feed_assets.feed_events.failures import PROGRESS, reason_of
 from feed_assets.resources.storage import StateResource
 from feed_assets.run_history.live import EVERY, LiveStep
 from feed_assets.run_history.watching import Watch
@@ -151,7 +151,7 @@ def watched(run: Run, watch: Watch) -> Run:
 def figures(last: LiveStep) -> dict[str, Any]:
     """What is known of a step that has failed, in Dagster's metadata."""
     shown: dict[str, Any] = {
-        "progress": f"after {last.figures}",
+        PROGRESS: f"after {last.figures}",
         "seconds": round((last.seen - last.started).total_seconds(), 1),
     }
     if (made := last.progress) is not None:

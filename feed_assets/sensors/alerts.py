@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from feed_assets.datasets.days import is_day
-from feed_assets.feed_events.failures import EVENTS, errors, errors_outside_steps, rejections
+from feed_assets.feed_events.failures import EVENTS, errors, errors_outside_steps, progress, rejections
 from feed_assets.resources.notifier import Alert, Notifier
 from feed_assets.sensors.busy import WILL_RETRY
 
@@ -46,7 +46,7 @@ def alert_of(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> 
         kind="rejected" if rejected and not failed else "failed",
         assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())) or (run.job_name,),
         partition=partition,
-        reasons=(*rejected, *failed) or errors_outside_steps(events) or (message,),
+        reasons=(*rejected, *failed, *progress(events)) or errors_outside_steps(events) or (message,),
         run_id=run.run_id,
         command=f"feed-assets explain {day}" if is_day(day) else f"the run {run.run_id} in the UI",
     )

@@ -28,6 +28,7 @@ from feed_assets.io_manager.live_steps import live_steps
 from feed_assets.project.assembly import Project
 from feed_assets.quality.expectation import Expectation, Judgement
 from feed_assets.resources.settings import Settings
+from feed_assets.run_history.live import LiveStep
 from feed_assets.run_history.tables import live_steps as kept_steps
 from feed_assets.state.store import Store
 from feed_assets_tests.faults.processes import die, run_until_killed
@@ -171,5 +172,13 @@ def _run(settings: Settings, ref: Any, address: dict[str, str], day: str, point:
 
 def _die_when_seen(settings: Settings) -> None:
     base = open_blackboard(settings.base).uri("")
-    until(lambda: any(each.step == "made_audit" and each.progress for each in kept_steps(Store(settings.state), base)))
+
+    def is_seen(step: LiveStep) -> bool:
+        return (
+            step.step == "made_audit"
+            and step.progress is not None
+            and 0 < step.progress.tasks_done == step.progress.tasks
+        )
+
+    until(lambda: any(map(is_seen, kept_steps(Store(settings.state), base))))
     die()

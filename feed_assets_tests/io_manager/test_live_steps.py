@@ -18,6 +18,7 @@ from feed_assets.run_history.live import SILENT_AFTER, LiveStep
 from feed_assets.run_history.tables import live_steps as kept_steps
 from feed_assets.run_history.tables import running_now
 from feed_assets.run_history.watching import Watch
+from feed_assets.sensors.alerts import alert_of
 from feed_assets_tests.faults.killed_runs import MADE, WHEN_SEEN, run_in_a_process_that_is_killed
 from feed_assets_tests.harness import DAY, messages
 from feed_assets_tests.io_manager.halting_project import HALTED, MODULE, PARTS, ROWS, definitions
@@ -80,6 +81,12 @@ def test_a_step_that_fails_keeps_the_rows_bytes_and_tasks_of_its_last_moment_w24
         ["failed"],
     ]
     assert "is not true" in event.step_failure_data.user_failure_data.description
+    told = alert_of(there.instance, there.instance.get_run_by_id(result.run_id), "").reasons
+    assert told[-1] == f"halted failed after {step.figures}"
+
+
+def has_read(step):
+    return step.progress is not None and step.progress.rows_read == ROWS
 
 
 def test_a_step_is_shown_while_it_runs_and_leaves_nothing_when_it_succeeds(halting):
@@ -87,7 +94,7 @@ def test_a_step_is_shown_while_it_runs_and_leaves_nothing_when_it_succeeds(halti
 
     def meanwhile(rows):
         rows.count()
-        until(lambda: any(each.progress for each in running_now(there.store, there.board.uri(""), datetime.now(UTC))))
+        until(lambda: any(map(has_read, running_now(there.store, there.board.uri(""), datetime.now(UTC)))))
         seen.extend(json.loads(command("running", "--json")))
         seen.append(command("running"))
 
@@ -109,7 +116,7 @@ def test_a_step_is_shown_while_it_runs_and_leaves_nothing_when_it_succeeds(halti
 def test_a_function_of_a_user_that_fails_has_its_figures_in_an_event_of_the_step(halting):
     def meanwhile(rows):
         rows.count()
-        until(lambda: any(each.progress for each in kept(there)))
+        until(lambda: any(map(has_read, kept(there))))
         raise ValueError("no")
 
     there = halting(meanwhile)
