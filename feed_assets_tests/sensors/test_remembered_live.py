@@ -14,6 +14,7 @@ from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.feed_events.scheduled import UNFINISHED
 from feed_assets.run_history.tables import remembered
 from feed_assets.state.store import Store
+from feed_assets_tests import ROOT
 from feed_assets_tests.waiting import HANGS, until
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ def test_a_tick_during_its_run_starts_once_after_that_run(tmp_path):
     store, uri = Store(f"sqlite:///{base}/state.db"), LocalBlackboard(base).uri("")
     with (tmp_path / "log").open("wb") as log, dg.DagsterInstance.from_config(str(home)) as instance:
         daemon = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=tmp_path
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT
         )
         try:
             until(lambda: remembered(store, uri))
