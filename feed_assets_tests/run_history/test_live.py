@@ -125,7 +125,7 @@ def test_a_database_that_cannot_be_used_is_named_once_and_fails_no_step(tmp_path
         last = watched.end(succeeded=False)
 
     assert last is not None
-    assert sum("is not kept for others to see" in each.message for each in caplog.records) == 1
+    assert sum("is not kept for others to see" in each.getMessage() for each in caplog.records) == 1
 
 
 def test_the_log_gets_new_figures_ever_more_rarely_and_old_ones_every_five_minutes(tmp_path):
