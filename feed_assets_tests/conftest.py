@@ -42,7 +42,7 @@ pytest_plugins = ["feed_assets_tests.quick"]
 FIRST_OF_SPARK = frozenset({"ads", "assets", "sources"})
 """The folders with half of the work of all tests that use Spark."""
 
-LONG = frozenset({"warm_runs", "web", "workflow"})
+LONG = frozenset({"sensors", "spark_delivery", "warm_runs", "web", "workflow"})
 """The folders with the longest files."""
 
 gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a third longer otherwise
