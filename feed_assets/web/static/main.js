@@ -2,7 +2,7 @@
 
 import { ApiError, ask, follow, useToken } from "./api.js";
 import { Calendar } from "./calendar.js";
-import { element } from "./elements.js";
+import { element, signIn } from "./elements.js";
 import { Panel, slotOf } from "./panel.js";
 import { STATES, onScheme, shapeOf } from "./states.js";
 
@@ -220,14 +220,6 @@ function refresh() {
 function live(isLive, problem) {
   find("live").textContent = isLive ? "Live" : `Not live: ${problem}`;
   find("live").classList.toggle("off", !isLive);
-}
-
-function signIn(error) {
-  find("main").hidden = true;
-  find("sign-in").hidden = false;
-  find("live").textContent = "Signed out";
-  if (sessionStorage.length) find("sign-in-why").textContent = error.message;
-  find("token").focus();
 }
 
 async function start() {

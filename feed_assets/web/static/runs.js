@@ -1,7 +1,7 @@
 // The page of runs: signing in, asking again, the steps that run now, and a row for each series. Plots are `plots.js`.
 
 import { request, useToken } from "./api.js";
-import { element, prose } from "./elements.js";
+import { element, prose, signIn } from "./elements.js";
 import { forecastPlot, sharePlot } from "./plots.js";
 
 const EVERY = 60_000;
@@ -16,14 +16,6 @@ function live(isLive, problem) {
   const text = isLive ? "Live" : `Not live: ${problem}`;
   if (find("live").textContent !== text) find("live").textContent = text;
   find("live").classList.toggle("off", !isLive);
-}
-
-function signIn(error) {
-  find("main").hidden = true;
-  find("sign-in").hidden = false;
-  find("live").textContent = "Signed out";
-  if (sessionStorage.length) find("sign-in-why").textContent = error.message;
-  find("token").focus();
 }
 
 function row(found) {

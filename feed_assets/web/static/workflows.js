@@ -1,7 +1,7 @@
 // The page of workflows: signing in, asking again every few seconds, and orders. What a workflow looks like is `flow.js`.
 
 import { request, useToken } from "./api.js";
-import { element, prose } from "./elements.js";
+import { element, prose, signIn } from "./elements.js";
 import { Flow } from "./flow.js";
 import { UnitPanel } from "./unit.js";
 
@@ -42,14 +42,6 @@ function live(isLive, problem) {
   const text = isLive ? (silent.length ? `Live; no answer of ${silent.join(", ")}` : "Live") : `Not live: ${problem}`;
   if (find("live").textContent !== text) find("live").textContent = text;
   find("live").classList.toggle("off", !isLive || silent.length > 0);
-}
-
-function signIn(error) {
-  find("main").hidden = true;
-  find("sign-in").hidden = false;
-  find("live").textContent = "Signed out";
-  if (sessionStorage.length) find("sign-in-why").textContent = error.message;
-  find("token").focus();
 }
 
 /** Ask for a reason, and give an order: `{ workflow, verb, target, what }`, where `what` names the target to people. */
