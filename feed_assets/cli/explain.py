@@ -80,7 +80,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
                 asdict(story)
                 | {"failed_runs": None if unknown else _of(story, failed)}
                 | {"deadline": deadlines.get(story.asset)}
-                | {"steps": [each.to_plain(datetime.now(UTC)) for each in steps[story.location, story.day]]}
+                | {"steps": _plain(steps[story.location, story.day])}
                 | {"late_reports": [asdict(each) for each in reports if story.location in each.request["computed"]]}
                 for story in stories
             ]
@@ -130,6 +130,14 @@ def _steps(story: AssetStory, store: Store, base: str) -> list[LiveStep]:
     since = begun(story.latest) if story.latest else None
     found = (each for each in live_steps(store, base) if each.has(story.location, story.day))
     return [each for each in found if since is None or each.started >= since]
+
+
+def _plain(steps: Sequence[LiveStep]) -> object:
+    import msgspec  # noqa: PLC0415 - loaded when used
+
+    from feed_assets.run_history.answers import step_says  # noqa: PLC0415 - as above
+
+    return msgspec.to_builtins([step_says(each, datetime.now(UTC)) for each in steps])
 
 
 def _show_day(

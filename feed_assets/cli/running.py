@@ -22,13 +22,16 @@ def running(*, as_json: bool) -> None:
     A step shows up after 5 seconds, and the figures are at most 5 seconds old. `feed-assets explain DATE` has the last
     figures of steps that failed or were killed.
     """
+    import msgspec  # noqa: PLC0415 - loaded when used
+
+    from feed_assets.run_history.answers import step_says  # noqa: PLC0415 - as above
     from feed_assets.run_history.tables import running_now  # noqa: PLC0415 - loads SQLAlchemy
     from feed_assets.state.store import Store  # noqa: PLC0415 - as above
 
     installation, now = load_installation(), datetime.now(UTC)
     found = running_now(Store(installation.settings.state), installation.blackboard.uri(""), now)
     if as_json:
-        print_json([each.to_plain(now) for each in found])
+        print_json(msgspec.to_builtins([step_says(each, now) for each in found]))
         return
     for each in found:
         print_text(f"{each.run[:8]}  {each.sentence(now)}", indent="    ")

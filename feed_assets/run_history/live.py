@@ -6,9 +6,9 @@ and the rows (`tables`). A step that takes less than EVERY leaves nothing, nor d
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from feed_assets.engine.progress import Progress
 from feed_assets.run_history.overlap import in_words
@@ -81,11 +81,6 @@ class LiveStep:
         """Whether it makes or checks this partition of a feed. The partitions of a step are in a row."""
         within = self.first is not None and self.last is not None and self.first <= partition <= self.last
         return feed in self.feeds and within
-
-    def to_plain(self, now: datetime) -> dict[str, Any]:
-        """The answer for programs."""
-        found = asdict(self) | {"feeds": list(self.feeds), "state": self.state(now), "sentence": self.sentence(now)}
-        return found | {name: value.isoformat() for name, value in found.items() if isinstance(value, datetime)}
 
     def state(self, now: datetime) -> str:
         """In a word: running, failed, or silent."""

@@ -11,6 +11,7 @@ import pytest
 
 from feed_assets.engine.progress import Progress, bytes_in_words
 from feed_assets.run_history import tables
+from feed_assets.run_history.answers import step_says
 from feed_assets.run_history.live import LiveStep
 from feed_assets.run_history.tables import forget_live, keep_live, live_steps, running_now
 from feed_assets.run_history.watching import Watch
@@ -80,7 +81,7 @@ def test_a_step_runs_until_it_ends_or_has_given_no_sign_for_a_minute(tmp_path):
         f"{title} has given no sign since 2026-05-01 05:58:00, after {figures} written. Its process (host, process 7) "
         "was probably killed."
     )
-    assert [each.to_plain(NOW)["state"] for each in (alive, failed, killed)] == ["running", "failed", "silent"]
+    assert [step_says(each, NOW).state for each in (alive, failed, killed)] == ["running", "failed", "silent"]
     assert replace(alive, progress=None, first=None, last=None).sentence(NOW) == "clean_ads has run for 3 min."
 
 
