@@ -25,7 +25,7 @@ def first_warning(history: History, days: range) -> int | None:
 @pytest.mark.parametrize(
     ("growth", "slower"), [(0.03, 0.0), (0.0, 0.03), (0.02, 0.02), (0.06, 0.0), (0.1, 0.0)], ids=str
 )
-def test_growth_is_told_about_two_weeks_before_the_deadline_is_missed(growth: float, slower: float):
+def test_w29_growth_is_told_about_two_weeks_before_the_deadline_is_missed(growth: float, slower: float):
     errors = []
     for seed in range(12):
         history = History(seed, growth=growth, slower=slower)

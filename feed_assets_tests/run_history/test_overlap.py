@@ -34,7 +34,7 @@ def found_on(executions: list[Execution], day: int) -> Overlap | None:
     return overlap("hourly", known, at.date())
 
 
-def test_a_series_that_grows_is_told_of_soon_after_it_takes_80_percent():
+def test_w23_a_series_that_grows_is_told_of_soon_after_it_takes_80_percent():
     # 95 of 100 runs take up to 1.08 times the usual duration: 48 min at 44.4 min, after 48 days.
     executions = list(hourly(80, 30, growth=0.01))
     tight = [day for day in range(80) if (found := found_on(executions, day)) and found.is_tight]

@@ -85,7 +85,7 @@ def test_a_tick_starts_at_once_while_no_run_goes_on(driven):
     assert driven.look() == []
 
 
-def test_a_tick_while_its_run_goes_on_starts_once_when_that_has_ended(driven):
+def test_w23_a_tick_while_its_run_goes_on_starts_once_when_that_has_ended(driven):
     run = driven.start(*driven.tick(TUESDAY))
 
     assert driven.tick(WEDNESDAY) == []
