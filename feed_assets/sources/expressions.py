@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
+from threading import RLock
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
@@ -44,6 +45,13 @@ _DATE_AND_TIME_BYTES: Final = 19
 _EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 """Times of records are bounded by these; landing takes no time near them."""
+
+_ERROR_LOGGERS: Final = tuple(
+    PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+)
+"""To them pyspark logs failures; of its own class, since it cannot log them to plain loggers."""
+_analysing: Final = RLock()
+"""Held by the thread that keeps them quiet."""
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
@@ -319,14 +327,17 @@ def _refusal(expression: str, error: AnalysisException) -> str:
 
 @contextmanager
 def _quiet_analysis() -> Iterator[None]:
-    """Keep pyspark from logging each failed analysis with its stack trace: a failure is an answer here."""
-    # PySparkLogger.getLogger makes loggers of pyspark's own class: pyspark cannot log errors to plain loggers.
-    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
+    """Keep pyspark from logging each failed analysis with its stack trace: a failure is an answer here.
+
+    One thread at a time: what is disabled is the process's, and two threads in PySparkLogger.getLogger, which pyspark
+    calls for each failure, may leave pyspark's class as that of all loggers: Dagster cannot make its own from it.
+    """
+    with _analysing:
+        before = [logger.disabled for logger in _ERROR_LOGGERS]
+        for logger in _ERROR_LOGGERS:
+            logger.disabled = True
+        try:
+            yield
+        finally:
+            for logger, disabled in zip(_ERROR_LOGGERS, before, strict=True):
+                logger.disabled = disabled

@@ -1,6 +1,9 @@
 """What Spark makes of a source's expressions."""
 
 import json
+import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -225,6 +228,26 @@ def test_pyspark_can_still_log_its_own_errors_after_an_expression_was_refused(sp
 
     with pytest.raises(AnalysisException):
         spark.range(1).select("no_such_column")
+
+
+def test_threads_that_analyse_at_once_leave_the_loggers_of_others_alone(spark, described):
+    loggers, refused = logging.getLoggerClass(), described("filter: no_such_column = 'x'")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def analysed(_: int) -> None:
+        with pytest.raises(SpecError):
+            check_expressions(spark, refused)
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(analysed, range(80)))
+    finally:
+        sys.setswitchinterval(interval)
+        left, _ = logging.getLoggerClass(), logging.setLoggerClass(loggers)
+
+    assert left is loggers
+    assert not logging.getLogger("SQLQueryContextLogger").disabled
 
 
 @pytest.mark.parametrize(
