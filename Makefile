@@ -61,6 +61,7 @@ chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and 
 	$(BIN)/python -m feed_assets_tests.warehouse.killing "$$folder/base" "duckdb:///$$folder/warehouse.db" 2000
 	@$(BIN)/python -m feed_assets_tests.notices.monitor_kills 2000
 	@$(BIN)/python -m feed_assets_tests.workflow.kills --rounds 1000
+	@! $(BIN)/python -m feed_assets_tests.workflow.kills --rounds 500 --base disk --broken "no lease check"
 	@$(BIN)/python -m feed_assets_tests.delivery.consuming.kills --rounds 500
 	@$(BIN)/python -m feed_assets_tests.spark_delivery.large --rows 10000000
 

@@ -58,6 +58,12 @@ LOAD_SECONDS: Final = 0.2
 PATIENCE, BROKEN_PATIENCE = 60.0, 5.0
 """Seconds until all work must be done; a broken rule may leave work that never ends."""
 ACTS: Final = ("kill a master", "stop a master", "kill a worker", "stop a worker", "kill a producer")
+TELLING_ACTS: Final = {
+    "no lease check": ("stop a worker",),
+    "refusal taken for a loss": ("stop a master",),
+    "repeat executed": ("kill a master",),
+}
+"""A rule that is switched off -> the acts against which it protects."""
 _MOST_WRITES: Final = 12
 
 
@@ -93,7 +99,7 @@ class Life:
 
     def round(self) -> None:
         """One act, then some time under load."""
-        act = self.dice.choice(ACTS)
+        act = self.dice.choice(TELLING_ACTS.get(self.broken, ACTS))
         self.acts[act] += 1
         time.sleep(self.dice.uniform(0.0, LOAD_SECONDS))
         match act:
