@@ -32,8 +32,13 @@ def unpacked(name: str, packages: Sequence[str]) -> Path:
 
 
 def libraries(root: Path) -> list[Path]:
-    """The directories of libraries below a root."""
-    return [*root.glob("usr/lib/*-linux-gnu*"), *root.glob("lib/*-linux-gnu*")]
+    """The directories of libraries below a root.
+
+    Packages find those in directories of their own, such as pulseaudio's, by paths that are not below the root.
+    """
+    found = [*root.glob("usr/lib/*-linux-gnu*"), *root.glob("lib/*-linux-gnu*")]
+    own = {library.parent for each in found for library in each.glob("*/lib*.so*")}
+    return [*found, *sorted(own)]
 
 
 def _unpack(place: Path, root: Path, packages: Sequence[str]) -> None:
