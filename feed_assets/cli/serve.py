@@ -1,4 +1,4 @@
-"""`feed-assets serve`: pages and an API of data dependencies, workflows and runs, and the tokens for programs.
+"""`feed-assets serve`: pages and an API of data dependencies, workflows, runs and sources, and the tokens for programs.
 
 Here: the commands. Not here: the answers (`dependencies.http.operations`), and the page (`web`).
 """
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -48,14 +49,15 @@ def serve(
     *,
     as_json: bool,
 ) -> None:
-    """Serve pages on what is complete and waits, on workflows and on runs, and their API, until SIGTERM or Ctrl-C.
+    """Serve pages on what is complete and waits, workflows, runs and sources, and their API, until SIGTERM or Ctrl-C.
 
-    The pages are at /, /workflows and /runs, the API is documented at /docs. Without tokens, only this machine may ask.
-    With --json, a line on stdout names the address as soon as it answers. Each option is a variable, too, such as
-    FEED_ASSETS_SERVE_PORT.
+    The pages are at /, /workflows, /runs and /sources, the API is documented at /docs. Without tokens, only this
+    machine may ask. With --json, a line on stdout names the address as soon as it answers. Each option is a variable,
+    too, such as FEED_ASSETS_SERVE_PORT.
     """
     if ctx.invoked_subcommand is not None:
         return
+    from feed_assets.cli.source_status import standing_of  # noqa: PLC0415 - loads Dagster
     from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - as above
     from feed_assets.operations.flow_answers import ProjectFlows  # noqa: PLC0415 - loads Dagster
     from feed_assets.sensors.ended_runs import deadlines  # noqa: PLC0415 - as above
@@ -88,8 +90,9 @@ def serve(
     url = f"http{'s' if tls else ''}://{shown}:{listening.getsockname()[1]}"
 
     def ready() -> None:
-        more = f"; runs at {url}/runs" + (f", workflows at {url}/workflows" if workflows.flows else "")
-        say(f"The page is at {url}/{more}, its API at {url}/docs. Ctrl-C ends it.")
+        others = ["runs", "sources", *(["workflows"] if workflows.flows else [])]
+        more = ", ".join(f"{each} at {url}/{each}" for each in others)
+        say(f"The page is at {url}/; {more}; its API at {url}/docs. Ctrl-C ends it.")
         if as_json:
             print_json({"url": url, "host": host, "port": listening.getsockname()[1]})
 
@@ -100,7 +103,7 @@ def serve(
         base, copy = installation.blackboard.uri(""), StateCopy(states, installation.blackboard)
         run(
             store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy, workflows=workflows,
-            deadlines=deadlines(installation.feeds),
+            deadlines=deadlines(installation.feeds), sources=partial(standing_of, installation, store, instance),
         )  # fmt: skip
     say("Stopped.")
 

@@ -1,6 +1,7 @@
 """`feed-assets sources`: list the partners' sources, check their expressions with Spark, and try them on a file.
 
-Here: the commands. Not here: what a source is (`feed_assets.sources`), and a trial (`feed_assets.operations.trial`).
+Here: the commands, but for `status` (`source_status`). Not here: what a source is (`feed_assets.sources`), and a trial
+(`feed_assets.operations.trial`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import click
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
 from feed_assets.cli.source_names import source_named, sources_named
+from feed_assets.cli.source_status import status
 from feed_assets.errors import FAILED
 from feed_assets.file_feed.wording import counted, shortened
 
@@ -60,6 +62,9 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
         empty=f"There is no source in {settings.sources_directory}. FEED_ASSETS_SOURCES names another directory.",
         keep=("source", "days"),
     )
+
+
+sources.add_command(status)
 
 
 @sources.command("check")

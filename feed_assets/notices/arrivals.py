@@ -1,6 +1,6 @@
-"""The notices on what partners send: a silence and its end, and columns that have changed.
+"""The notices on what partners send: a silence and its end, records that cannot be used, and changed columns.
 
-Not here: whether there is a silence or a change (`arrivals`), and when a notice is sent (`sensors.arrivals`).
+Not here: whether there is one (`arrivals`, `receiving.status`), and when a notice is sent (`sensors.arrivals`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from feed_assets.notices.messages import Notice, Table
 SILENT: Final = "silent"
 BACK: Final = "back"
 COLUMNS: Final = "columns"
+UNUSABLE: Final = "unusable"
 SHOWN: Final = 6
 """Columns of the table of a notice."""
 DAYS: Final = 14
@@ -68,6 +69,24 @@ def landing_notice(sources: Sequence[str], since: str) -> Notice:
 def landing_again_notice(sources: Sequence[str]) -> Notice:
     """Something lands again after all sources were silent."""
     return Notice("Sources land again", (f"Landing goes on: {', '.join(sources)}.",), (), BACK, "feed-assets doctor")
+
+
+def unusable_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+    """Many records of a partner of a source cannot be used."""
+    body = (
+        f"{source}: {sentence}",
+        (
+            "The partner reads the same counts at GET /v1/status. What was refused was never accepted: the partner "
+            "corrects and sends it again. What was accepted is in quarantine: `feed-assets quarantine`."
+        ),
+    )
+    return Notice(f"Many records of {source} cannot be used", body, recipients, UNUSABLE, command)
+
+
+def usable_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+    """Records of a partner of a source can be used again."""
+    body = (f"The records of {source} can be used again. {sentence}",)
+    return Notice(f"Records of {source} can be used again", body, recipients, BACK, command)
 
 
 def columns_notice(

@@ -17,6 +17,11 @@ SHOWN: Final = 20
 """Days and commands that a notice names."""
 
 
+def topic_of(source: str) -> str:
+    """The beginning of the facts on the days of a source; the day follows."""
+    return f"outside {source} "
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingDay:
     """A day with data that waits; `command` processes it, with other days. None: the day is before the first partition.

@@ -174,6 +174,16 @@ def told(store: Store, base: str, channel: str) -> dict[str, Told]:
         return {row.fact: Told(row.state, datetime.fromisoformat(row.since)) for row in rows}
 
 
+def facts_there(store: Store, base: str, topic: str, *, since: datetime) -> dict[str, str]:
+    """The facts with this beginning that were still there after `since`, each with its state. Raises StoreError."""
+    if not store.exists():
+        return {}
+    with store.reading() as connection:
+        wanted = select(TOLD.c.fact, TOLD.c.state).filter_by(base=base).where(TOLD.c.seen >= stored_time(since))
+        rows = connection.execute(wanted.where(TOLD.c.fact.startswith(topic, autoescape=True)))
+        return {row.fact: row.state for row in rows}
+
+
 def keep_told(store: Store, base: str, channel: str, facts: Mapping[str, str], *, now: datetime) -> None:
     """Note that a channel knows these states of facts. Raises StoreError."""
     if not facts:

@@ -8,7 +8,7 @@ import msgspec
 
 from feed_assets.receiving.status import Status
 from feed_assets.serving.answers import Problem
-from feed_assets.serving.documents import Says
+from feed_assets.serving.documents import TOKEN_PARAMETER, Says
 
 
 class RecordError(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True):
 _TEXT: Final = {"type": "string"}
 PARAMETERS: Final[list[dict[str, Any]]] = [
     {"name": "source", "in": "path", "required": True, "schema": _TEXT, "description": "`<kind>/<name>`, or the name"},
-    {"name": "Authorization", "in": "header", "schema": _TEXT, "description": "`Bearer TOKEN`"},
+    TOKEN_PARAMETER,
     {
         "name": "Idempotency-Key",
         "in": "header",

@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
-from feed_assets.receiving.tables import Received
+from feed_assets.file_feed.wording import counted
+from feed_assets.receiving.tables import Received, received
 from feed_assets.receiving.tallies import Key, Tally
+from feed_assets.state.store import Store
+
+HOURS: Final = 24
+"""The window in which records that cannot be used are counted for people."""
+UNUSABLE_SHARE: Final = 0.05
+"""More than this share of the records of a partner is told."""
+FEWEST_UNUSABLE: Final = 20
+"""Fewer records are not told: a partner tries its client with some."""
+REASONS: Final = 3
+"""Reasons in a sentence: those with the most records."""
 
 
 class SourceStatus(msgspec.Struct, frozen=True):
@@ -36,6 +48,35 @@ class SourceStatus(msgspec.Struct, frozen=True):
     last_request: datetime | None
     last_landed: datetime | None
     lag_seconds: float
+
+    @property
+    def sent(self) -> int:
+        """The records in all requests."""
+        return self.accepted + self.rejected
+
+    @property
+    def unusable(self) -> int:
+        """The records that were refused, or that could not be used when they landed."""
+        return self.rejected + self.quarantined
+
+    @property
+    def is_mostly_unusable(self) -> bool:
+        """Whether so many records are unusable that something is wrong at the partner."""
+        return self.unusable >= FEWEST_UNUSABLE and self.unusable > UNUSABLE_SHARE * self.sent
+
+    def sentence(self) -> str:
+        """What was sent in HOURS, for people."""
+        who = f"{self.partner} has sent" if self.partner else "Sent without a token were"
+        waits = f", {self.waiting:,} wait to land" if self.waiting else ""
+        if not self.unusable:
+            return f"{who} {counted(self.sent, 'record')} in {HOURS} hours{waits}."
+        reasons = (Counter(self.rejected_by_reason) + Counter(self.quarantined_by_reason)).most_common()
+        more = f"; and {counted(len(reasons) - REASONS, 'reason')} more" if len(reasons) > REASONS else ""
+        named = "; ".join(f"{reason} ({number:,})" for reason, number in reasons[:REASONS])
+        return (
+            f"{who} {counted(self.sent, 'record')} in {HOURS} hours{waits}; {self.unusable:,} cannot be "
+            f"used: {named}{more}."
+        )
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -87,6 +128,22 @@ def status_of(
         if (found := sums.get((each.partner, each.source))) is not None:
             found.add(each, since)
     return Status(since, now, [_shown(key, found, now) for key, found in sorted(sums.items())])
+
+
+def recorded_status(store: Store, sources: Collection[str], *, now: datetime) -> list[SourceStatus]:
+    """The status of each partner that sent something of these sources in HOURS, by the counts in the store alone.
+
+    A receiver records its counts as it seals a segment, so those of the last seconds are missing. Raises StoreError.
+    """
+    since = now - timedelta(hours=HOURS)
+    recorded = received(store, after=since)
+    return status_of(
+        recorded,
+        {},
+        {(each.partner, each.source) for each in recorded if each.source in sources},
+        since=since,
+        now=now,
+    ).sources
 
 
 def _others(held: Mapping[str, Mapping[Key, Tally]], known: set[str]) -> Iterator[Received]:

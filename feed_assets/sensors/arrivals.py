@@ -1,4 +1,4 @@
-"""The sensor for what partners send: silences, their ends, and columns that have changed.
+"""The sensor for what partners send: silences, their ends, changed columns, and records that cannot be used.
 
 Here: keeping what arrived, the results of the checks of raw assets, and the news. Not here: the rules (`arrivals`), and
 what a notice says (`notices.arrivals`).
@@ -29,12 +29,16 @@ from feed_assets.notices.arrivals import (
     landing_notice,
     less_notice,
     silent_notice,
+    unusable_notice,
+    usable_notice,
     usual_notice,
 )
 from feed_assets.notices.messages import Notice
+from feed_assets.receiving.status import recorded_status
 from feed_assets.sensors.telling import News, channels_of, tell
 from feed_assets.sensors.ticks import load_cursor
 from feed_assets.sources.spec import Source
+from feed_assets.state.store import Store
 
 NAME: Final = "arrivals"
 LOOK_SECONDS: Final = 300
@@ -55,8 +59,8 @@ def arrivals(sources: Sequence[Source], *, channels: frozenset[str], interval_se
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={"blackboard", "state", "clock", *channels},
         description=(
-            "Tells people once when a source is silent, or sends far less than usual, when it is back, and when its "
-            "columns change. Reports the checks of raw assets."
+            "Tells people once when a source is silent, or sends far less than usual, when it is back, when its "
+            "columns change, and when many of its records cannot be used. Reports the checks of raw assets."
         ),
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -65,10 +69,10 @@ def arrivals(sources: Sequence[Source], *, channels: frozenset[str], interval_se
         base, reported = board.uri(""), load_cursor(context.cursor)
         collect(store, board, sources, now=now)
         found = [
-            answer(store, base, source, now=now, known_until=_polled_until(context.instance, source))
+            answer(store, base, source, now=now, known_until=polled_until(context.instance, source))
             for source in sources
         ]
-        news = news_of(found)
+        news = [*news_of(found), *_of_pushed(store, sources, now)]
         said = tell(store, base, news, channels_of(resources, channels, news), now=now)
         for sentence in said:
             context.log.warning(sentence)
@@ -174,6 +178,21 @@ def _columns(found: Answer) -> Iterator[News]:
         yield News(topic, facts, (asset,), notice, pause=PAUSE, recipients=source.recipients)
 
 
+def _of_pushed(store: Store, sources: Sequence[Source], now: datetime) -> Iterator[News]:
+    """Whether many of the records that a partner pushed cannot be used: refused at once, or as they landed."""
+    by_key = {source.key: source for source in sources}
+    for each in recorded_status(store, by_key.keys(), now=now):
+        source, fact = by_key[each.source], f"unusable {each.source} {_named(each.partner)}"
+        command, sentence = f"feed-assets sources status {each.source}", each.sentence()
+        assets, to = (raw_key(source).to_user_string(),), source.recipients
+        if each.is_mostly_unusable:
+            notice = unusable_notice(source.key, sentence, command, to)
+            yield News(fact, {fact: "many"}, assets, lambda _, notice=notice: notice, recipients=to)  # type: ignore[misc] # bound now
+        elif each.sent:
+            notice = usable_notice(source.key, sentence, command, to)
+            yield News(fact, {fact: "few"}, assets, lambda _, notice=notice: notice, follows=bool, recipients=to)  # type: ignore[misc] # bound now
+
+
 def _in_ui(source: Source, check: str) -> str:
     return f"the check {check} of {raw_key(source).to_user_string()} in the UI"
 
@@ -201,7 +220,7 @@ def _without_numbers(text: str) -> str:
     return "".join(letter for letter in text if not letter.isdigit())
 
 
-def _polled_until(instance: dg.DagsterInstance, source: Source) -> datetime | None:
+def polled_until(instance: dg.DagsterInstance, source: Source) -> datetime | None:
     """When the last successful poll of a source began; None if Dagster does not poll it: something may always land."""
     if source.poll is None:
         return None

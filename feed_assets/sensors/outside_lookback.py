@@ -25,7 +25,7 @@ from feed_assets.late_data.late_days import LateDays
 from feed_assets.late_data.outside_lookback import FIRST, Waiting, all_days, backfills, cleaned_nodes, waiting
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.notices.messages import Notice
-from feed_assets.notices.outside_lookback import WaitingDay, outside_notice
+from feed_assets.notices.outside_lookback import WaitingDay, outside_notice, topic_of
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.telling import News, channels_of, tell
 from feed_assets.sensors.ticks import TICK_SECONDS, HandOver, load_cursor, requests_of_tick, run_all, run_requests
@@ -165,7 +165,7 @@ def _plan(late: LateDays, look: _Look) -> None:
 
 
 def _news(source: Source, days: Sequence[Waiting], *, by_itself: bool) -> News:
-    topic = f"outside {source.key} "
+    topic = topic_of(source.key)
     by_name = {f"{topic}{each.day}": each for each in days}
 
     def notice(new: Iterable[str]) -> Notice:

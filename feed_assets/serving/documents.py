@@ -18,6 +18,10 @@ from starlette.responses import Response
 
 VERSION: Final = "0.1.0"
 JSON: Final = "application/json"
+TOKEN_PARAMETER: Final = {
+    "name": "Authorization", "in": "header", "schema": {"type": "string"}, "description": "`Bearer TOKEN`",
+}  # fmt: skip
+"""The parameter of an operation that takes a token."""
 _CONVERTER: Final = re.compile(r":\w+}")
 """How Starlette reads a parameter of a path, which OpenAPI does not say."""
 

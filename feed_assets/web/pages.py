@@ -1,4 +1,4 @@
-"""The routes of the pages at `/`, `/workflows` and `/runs`: their files, from memory.
+"""The routes of the pages at `/`, `/workflows`, `/runs` and `/sources`: their files, from memory.
 
 Their headers let a browser load nothing from elsewhere. Not here: what a page shows, which it asks the
 API for.
@@ -16,7 +16,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 STATIC: Final = Path(__file__).parent / "static"
-PAGES: Final = {"index.html": "/", "workflows.html": "/workflows", "runs.html": "/runs"}
+PAGES: Final = {
+    "index.html": "/", "workflows.html": "/workflows", "runs.html": "/runs", "sources.html": "/sources",
+}  # fmt: skip
 ICON: Final = "icon.svg"
 """Browsers ask for it at `/favicon.ico` where a page names none, as the API's documentation does."""
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

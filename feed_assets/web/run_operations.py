@@ -20,7 +20,7 @@ from feed_assets.run_history.health import health
 from feed_assets.run_history.tables import running_now
 from feed_assets.serving.access import Access
 from feed_assets.serving.answers import Problem, json_answer, retry_later, saying_bugs
-from feed_assets.serving.documents import Operation, Says
+from feed_assets.serving.documents import TOKEN_PARAMETER, Operation, Says
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 
@@ -29,9 +29,6 @@ STEPS_PATH: Final = "/v1/runs/steps"
 READ, RUNS = "read", "runs"
 """The grant that the answer takes is `read:runs`: it names schedules and assets, and shows no data."""
 _AGAIN_SECONDS: Final = 5
-_TOKEN: Final = {
-    "name": "Authorization", "in": "header", "schema": {"type": "string"}, "description": "`Bearer TOKEN`",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -63,8 +60,8 @@ class RunsApi:
         series = {200: Says("A series each.", list[SeriesSays])}
         running = {200: Says("A step each. One that began less than 5 seconds ago is not known yet.", list[StepSays])}
         return [
-            Operation("GET", PATH, saying_bugs(runs), series | refused, [_TOKEN]),
-            Operation("GET", STEPS_PATH, saying_bugs(steps), running | refused, [_TOKEN]),
+            Operation("GET", PATH, saying_bugs(runs), series | refused, [TOKEN_PARAMETER]),
+            Operation("GET", STEPS_PATH, saying_bugs(steps), running | refused, [TOKEN_PARAMETER]),
         ]
 
     async def _answer(self, request: Request, made: Callable[[], object]) -> Response:

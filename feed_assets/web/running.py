@@ -1,7 +1,7 @@
-"""Running the service of data dependencies, workflows and runs: its APIs and its pages, until a signal.
+"""Running the service of data dependencies, workflows, runs and sources: its APIs and its pages, until a signal.
 
 Here: the parts of one process. Not here: its options (`cli`), and its answers (`dependencies.http.operations`,
-`workflow_operations`, `run_operations`).
+`workflow_operations`, `run_operations`, `source_operations`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 from feed_assets.web.pages import routes
 from feed_assets.web.run_operations import RunsApi
+from feed_assets.web.source_answers import SourceSays
+from feed_assets.web.source_operations import SourcesApi
 from feed_assets.web.watched_workflows import WatchedWorkflows
 from feed_assets.web.workflow_operations import WorkflowsApi
 
@@ -43,7 +45,7 @@ _log = logging.getLogger(__name__)
 TITLE: Final = "feed_assets dependencies"
 SUMMARY: Final = (
     "Which slots of which datasets are complete and good, what may therefore start, how workflows go, how long runs "
-    "take."
+    "take, and how sources stand."
 )
 
 
@@ -92,15 +94,16 @@ def create_app(
     copy: StateCopy | None = None,
     workflows: WatchedWorkflows | None = None,
     deadlines: Mapping[str, time] | None = None,
+    sources: Callable[[], list[SourceSays]] = list,
 ) -> Starlette:
     """The ASGI application. Its lifespan follows the events and the tokens, and keeps the `copy` of the state.
 
-    `deadlines` are those of the series of the history of runs.
+    `deadlines` are those of the series of the history of runs; `sources` says how sources stand, or raises StoreError.
     """
     recent, figures, access = RecentEvents(states, now), _Figures(), Access(tokens, now)
     api = DependencyApi(store, base, states, flows, access, recent, now)
     about_workflows = WorkflowsApi(workflows or WatchedWorkflows.of((), base), access)
-    about_runs = RunsApi(store, base, deadlines or {}, access)
+    about_runs, about_sources = RunsApi(store, base, deadlines or {}, access), SourcesApi(sources, access)
 
     def ready() -> Readiness:
         """Whether the events are followed, so that answers are current."""
@@ -113,7 +116,16 @@ def create_app(
 
     return application(
         Service(
-            Api(TITLE, SUMMARY, [*operations(api), *about_workflows.operations(), *about_runs.operations()]),
+            Api(
+                TITLE,
+                SUMMARY,
+                [
+                    *operations(api),
+                    *about_workflows.operations(),
+                    *about_runs.operations(),
+                    *about_sources.operations(),
+                ],
+            ),
             ready,
             shown,
             [recent.follow, tokens.follow, *([] if copy is None else [_Copying(copy).follow])],
@@ -135,6 +147,7 @@ def run(
     copy: StateCopy | None = None,
     workflows: WatchedWorkflows | None = None,
     deadlines: Mapping[str, time] | None = None,
+    sources: Callable[[], list[SourceSays]] = list,
 ) -> None:
     """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
 
@@ -145,7 +158,16 @@ def run(
     tokens = KnownTokens(store)
     tokens.refresh()
     app = create_app(
-        store, base, states, flows, now=now, tokens=tokens, copy=copy, workflows=workflows, deadlines=deadlines
+        store,
+        base,
+        states,
+        flows,
+        now=now,
+        tokens=tokens,
+        copy=copy,
+        workflows=workflows,
+        deadlines=deadlines,
+        sources=sources,
     )
     with Server(app, listening, ConnectionLimits(), tls=tls) as server:
         ready()

@@ -21,7 +21,7 @@ from feed_assets.serving.access import Access, Caller
 from feed_assets.serving.answers import CLOSE, Problem, json_answer, retry_later, saying_bugs
 from feed_assets.serving.bodies import BodyLimits, read_body
 from feed_assets.serving.content import Content, MediaTypes, UnsupportedError
-from feed_assets.serving.documents import Endpoint, Operation, Says
+from feed_assets.serving.documents import TOKEN_PARAMETER, Endpoint, Operation, Says
 from feed_assets.serving.holding import HeldBytes
 from feed_assets.web.watched_workflows import WatchedWorkflows
 from feed_assets.web.workflow_answers import (
@@ -54,9 +54,6 @@ _REFUSALS: Final = {
     404: Says("The project has no such workflow, or the workflow no such unit or group", Problem),
     503: Says("The master, or the storage, does not answer; send it again", Problem),
 }
-_TOKEN: Final = {
-    "name": "Authorization", "in": "header", "schema": {"type": "string"}, "description": "`Bearer TOKEN`",
-}  # fmt: skip
 _WORKFLOW: Final = {
     "name": "workflow", "in": "path", "required": True, "schema": {"type": "string"},
     "description": "the name of a workflow of the project",
@@ -174,11 +171,11 @@ def _operation(
 ) -> Operation:
     answers = {200: says, **_REFUSALS}
     if body is None:
-        return Operation(method, f"{ROOT}{path}", _refusing(endpoint), answers, [*parameters, _TOKEN])
+        return Operation(method, f"{ROOT}{path}", _refusing(endpoint), answers, [*parameters, TOKEN_PARAMETER])
     (schema,), components = msgspec.json.schema_components([body], ref_template="{name}")
     given = {"required": True, "content": {"application/json": {"schema": components[schema["$ref"]]}}}
     answers |= {400: Says("The order makes no sense", Problem), 409: Says("It was refused; nothing changed", Problem)}
-    return Operation(method, f"{ROOT}{path}", _refusing(endpoint), answers, [*parameters, _TOKEN], given)
+    return Operation(method, f"{ROOT}{path}", _refusing(endpoint), answers, [*parameters, TOKEN_PARAMETER], given)
 
 
 def _refusing(endpoint: Endpoint) -> Endpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,8 @@ import pytest
 
 from feed_assets.arrivals.tables import arrivals_of, columns_of, last_look
 from feed_assets.assets.external import raw_key
+from feed_assets.receiving.tables import record_received
+from feed_assets.receiving.tallies import Tally
 from feed_assets.resources.notifier import Alert, Notifier
 from feed_assets.sources.layout import LandingId, arrived_key, ledger_key
 from feed_assets.sources.ledger import Landing, entry_json
@@ -34,6 +37,7 @@ class Life:
     desk: Installation
     now: datetime = NOW
     landed: int = 0
+    pushed: int = 0
     results: dict[str, dg.AssetCheckEvaluation] = field(default_factory=dict)
 
     def land(self, source=ADS, records=100, *, unknown=(), empty=()):
@@ -47,6 +51,15 @@ class Life:
         )
         board.create(ledger_key(source, landing.id), entry_json(landing))
         board.create(arrived_key(source, self.now, LandingId(digest), records), b"")
+
+    def push(self, accepted: int, rejected: int = 0, *, partner="acme", source=ADS):
+        """What a receiver records of the requests of a segment."""
+        self.pushed += 1
+        reasons = Counter({"is not a JSON object": rejected})
+        tally = Tally(1, accepted, +reasons, self.now, self.now)
+        with self.desk.store.writing() as transaction:
+            sealed = {f"segment-{self.pushed}": {(partner, source): tally}}
+            record_received(transaction, sealed, forget=self.now - timedelta(days=30))
 
     def look(self, *, minutes: float = 0):
         """The sensor looks, each hour until then; returns the new subjects."""
@@ -161,6 +174,27 @@ def test_a_column_without_values_all_of_a_sudden_is_told(life):
     life.land(CLICKS, empty=["user"])
     (sentence,) = life.look(minutes=120)
     assert sentence.startswith("clicks/shop_clicks sends no values any more of user. If the partner renamed a column,")
+
+
+def test_many_records_that_cannot_be_used_are_told_once_for_each_partner_and_so_is_their_end(life):
+    life.push(10, 19)  # a partner tries its client
+    life.push(1000, 50, partner="other")  # less than one in twenty
+    assert life.look(minutes=60) == []
+
+    life.push(0, 1)
+    (many,) = life.look(minutes=60 * 5)
+    assert many == (
+        "ads/shop_ads: acme has sent 30 records in 24 hours, 10 wait to land; 20 cannot be used: "
+        "is not a JSON object (20)."
+    )
+    assert (SENT[0].kind, SENT[0].command) == ("unusable", "feed-assets sources status ads/shop_ads")
+
+    life.now += timedelta(days=1)
+    assert life.look() == []  # it has sent nothing since
+    life.push(40)
+    (back,) = life.look(minutes=60)
+    assert back.startswith("The records of ads/shop_ads can be used again. acme has sent 40 records in 24 hours")
+    assert SENT[1].kind == "back"
 
 
 def test_a_lost_state_database_is_filled_again_from_the_ledger(life):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -57,3 +58,28 @@ def shop_url(shop_base: Path) -> Iterator[str]:
     directory = shop_base.parent
     with serving(environment(shop_base, directory / "home"), directory) as url:
         yield url
+
+
+@pytest.fixture
+def screen(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page on a screen, and waits for an element. It raises no error, and asks its own service alone."""
+    contexts, problems = list[Any](), list[str]()
+
+    def open_(url: str, *, path: str, ready: str, width: int = 1280, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        context.set_default_timeout(120_000)
+        page = context.new_page()
+        requested = list[str]()
+        page.on("request", lambda request: requested.append(request.url))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: problems.append(said.text) if "Content Security" in said.text else None)
+        page.goto(f"{url}{path}")
+        page.wait_for_selector(ready)
+        assert all(each.startswith(url) for each in requested), requested
+        return page
+
+    yield open_
+    for each in contexts:
+        each.close()
+    assert problems == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 
 import pytest
 
@@ -54,28 +55,9 @@ def service(store):
 
 
 @pytest.fixture
-def opened(browser):
-    """Opens the page on a screen. It raises no error, and sends all requests to its own service."""
-    contexts, problems = [], []
-
-    def open_(url, *, ready=".series", width=1280, **options):
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        context.set_default_timeout(120_000)
-        page = context.new_page()
-        requested = []
-        page.on("request", lambda request: requested.append(request.url))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.append(said.text) if "Content Security" in said.text else None)
-        page.goto(f"{url}/runs")
-        page.wait_for_selector(ready)
-        assert all(each.startswith(url) for each in requested), requested
-        return page
-
-    yield open_
-    for each in contexts:
-        each.close()
-    assert problems == []
+def opened(screen):
+    """Opens the page on a screen."""
+    return partial(screen, path="/runs", ready=".series")
 
 
 def test_series_with_warnings_come_first_with_their_sentences_and_plots(opened, service: Client):

@@ -143,6 +143,16 @@ def test_how_long_runs_take_is_the_same_by_command_and_by_http(shop_base, shop_u
     assert Client(shop_url).ask("/v1/runs").body == shown
 
 
+def test_how_sources_stand_is_the_same_by_command_and_by_http(shop_base, shop_url, monkeypatch):
+    for name, value in environment(shop_base).items():
+        monkeypatch.setenv(name, value)
+
+    shown = json.loads(CliRunner().invoke(main, ["sources", "status", "--json"], catch_exceptions=False).stdout)
+
+    assert [each["source"] for each in shown] == ["ads/shop_ads", "clicks/shop_clicks"]
+    assert Client(shop_url).ask("/v1/sources").body == shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

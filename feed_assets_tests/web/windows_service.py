@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,8 +28,10 @@ from feed_assets.dependencies.gate.flow_port import Run
 from feed_assets.dependencies.http.calendar import Progress
 from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
+from feed_assets.sources.spec import Source
 from feed_assets.state.store import Store
 from feed_assets.web.running import run
+from feed_assets.web.source_answers import sources_say
 from feed_assets_tests.dependencies.datasets import BASE, DAY, at, feed, raw, topic
 from feed_assets_tests.forked import start_server
 from feed_assets_tests.waiting import HANGS, until
@@ -90,11 +93,17 @@ def dependencies(database: str) -> Dependencies:
 
 
 def _serve(
-    database: str, listening: socket.socket, now: datetime, many: bool, deadlines: Mapping[str, time] | None
+    database: str,
+    listening: socket.socket,
+    now: datetime,
+    many: bool,
+    deadlines: Mapping[str, time] | None,
+    sources: Sequence[Source],
 ) -> None:
     store = Store(database)
     states = Dependencies(store, BASE, datasets(many=many))
-    run(store, BASE, states, NoFlows(), listening, now=lambda: now, deadlines=deadlines)
+    standing = partial(sources_say, store, BASE, sources, now=now)
+    run(store, BASE, states, NoFlows(), listening, now=lambda: now, deadlines=deadlines, sources=standing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +153,17 @@ def _answered(status: int, body: bytes, headers: Mapping[str, str]) -> Answered:
 
 @contextmanager
 def serving(
-    database: str, *, now: datetime = NOW, many: bool = False, deadlines: Mapping[str, time] | None = None
+    database: str,
+    *,
+    now: datetime = NOW,
+    many: bool = False,
+    deadlines: Mapping[str, time] | None = None,
+    sources: Sequence[Source] = (),
 ) -> Iterator[Client]:
     """A client of a service that is ready. `deadlines` are those of series of runs."""
     listening = socket.create_server(("127.0.0.1", 0))
     start_server()
-    given = (database, listening, now, many, deadlines)
+    given = (database, listening, now, many, deadlines, sources)
     process = multiprocessing.get_context("forkserver").Process(target=_serve, args=given)
     process.start()
     client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}")

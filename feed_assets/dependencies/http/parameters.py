@@ -28,7 +28,7 @@ from feed_assets.dependencies.quality.marks import QualityError
 from feed_assets.dependencies.rules import Declared
 from feed_assets.file_feed.wording import sentence
 from feed_assets.serving.answers import Problem, json_answer, retry_later, saying_bugs
-from feed_assets.serving.documents import Endpoint, Says
+from feed_assets.serving.documents import TOKEN_PARAMETER, Endpoint, Says
 from feed_assets.state.address import StoreError
 
 MOST_SECONDS: Final = 60
@@ -72,13 +72,12 @@ class Parameter(NamedTuple):
 
 def described(parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
     """The parameters as the API's document has them."""
-    token = {"name": "Authorization", "in": "header", "schema": _TEXT, "description": "`Bearer TOKEN`"}
     found = []
     for each in parameters:
         schema, meaning = _DESCRIBED[each.name]
         more = {"required": True} if each.required else {}
         found.append({"name": each.name, "in": "query", **more, "schema": dict(schema), "description": meaning})
-    return [*found, token]
+    return [*found, TOKEN_PARAMETER]
 
 
 class Query:

@@ -1,4 +1,4 @@
-// The plots of a series, as SVG that is drawn anew for each width: the share of the interval, and the forecast.
+// Plots, as SVG that is drawn anew for each width: the share of the interval, the forecast, and the records of days.
 
 import { element, span } from "./elements.js";
 
@@ -13,6 +13,8 @@ const AFTER_A_MISS = 7;
 
 const number = (day) => Date.parse(day) / DAY;
 const dayOf = (count) => new Date(count * DAY).toISOString().slice(0, 10);
+const plain = (count) => count.toLocaleString("en");
+const short = (count) => count.toLocaleString("en", { notation: "compact" });
 const percent = (share) => `${Math.round(100 * share)} %`;
 
 function shape(name, attributes, text) {
@@ -80,6 +82,30 @@ export function sharePlot({ days, limit }) {
         return bar;
       }),
       ...place.limit(limit, `warning: ${percent(limit)}`),
+      ...place.dates([first, newest]),
+    ];
+  });
+}
+
+/** The records of each day of arrival; `days` has a day without any, too. */
+export function recordsPlot(days) {
+  const counts = Object.entries(days).map(([day, { records }]) => [number(day), records]);
+  const first = counts[0][0], newest = counts.at(-1)[0];
+  const most = Math.max(1, ...counts.map(([, records]) => records));
+  const empty = counts.filter(([, records]) => records === 0).length;
+  const label = `Records by day of arrival: ${plain(counts.at(-1)[1])} on ${dayOf(newest)}, at most ${plain(most)}. `
+    + `${empty} of ${counts.length} days have none.`;
+  return figure("Records by day of arrival", label, 110, (width, height) => {
+    const place = axes(width, height, [first - 0.5, newest + 0.5], 1.1 * most);
+    const wide = Math.max(1, (place.x(1) - place.x(0)) * 0.75);
+    return [
+      ...place.values([0, most], short),
+      ...counts.map(([day, records]) => {
+        const bar = shape("rect", { class: "bar", x: place.x(day) - wide / 2, width: wide, y: place.y(records),
+          height: place.bottom - place.y(records) });
+        bar.append(shape("title", {}, `${dayOf(day)}: ${plain(records)}`));
+        return bar;
+      }),
       ...place.dates([first, newest]),
     ];
   });

@@ -1,22 +1,15 @@
-// The page of runs: signing in, asking again, the steps that run now, and a row for each series. Plots are `plots.js`.
+// The page of runs: the steps that run now, and a row for each series. Plots are `plots.js`.
 
-import { request, useToken } from "./api.js";
-import { element, prose, signIn } from "./elements.js";
+import { request } from "./api.js";
+import { element, prose } from "./elements.js";
+import { keepLive } from "./live_page.js";
 import { forecastPlot, sharePlot } from "./plots.js";
 
 const EVERY = 60_000;
 const WHILE_RUNNING = 5_000;
-const AGAIN = 5_000;
 const find = (id) => document.getElementById(id);
 
-let timer = null;
 let shown = "";
-
-function live(isLive, problem) {
-  const text = isLive ? "Live" : `Not live: ${problem}`;
-  if (find("live").textContent !== text) find("live").textContent = text;
-  find("live").classList.toggle("off", !isLive);
-}
 
 function row(found) {
   const warned = Object.keys(found.warnings).length > 0;
@@ -49,35 +42,12 @@ function step(found) {
       "aria-label": `tasks of ${found.step}` }));
 }
 
-async function refresh() {
-  clearTimeout(timer);
-  let wait = EVERY;
-  try {
-    const [all, steps] = await Promise.all([request("/v1/runs"), request("/v1/runs/steps")]);
-    find("running").hidden = steps.length === 0;
-    find("steps").replaceChildren(...steps.map(step));
-    if (steps.length) wait = WHILE_RUNNING;
-    find("sign-in").hidden = true;
-    find("main").hidden = false;
-    const text = JSON.stringify(all);
-    if (text !== shown) show(all);
-    shown = text;
-    live(true, "");
-  } catch (error) {
-    if (error.status === 401) return signIn(error);
-    live(false, error.message);
-    wait = AGAIN;
-  }
-  timer = setTimeout(() => (document.hidden ? null : refresh()), wait);
-}
-
-find("sign-in").addEventListener("submit", (event) => {
-  event.preventDefault();
-  useToken(find("token").value.trim());
-  find("token").value = "";
-  refresh();
+keepLive(async () => {
+  const [all, steps] = await Promise.all([request("/v1/runs"), request("/v1/runs/steps")]);
+  find("running").hidden = steps.length === 0;
+  find("steps").replaceChildren(...steps.map(step));
+  const text = JSON.stringify(all);
+  if (text !== shown) show(all);
+  shown = text;
+  return steps.length ? WHILE_RUNNING : EVERY;
 });
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && find("sign-in").hidden) refresh();
-});
-refresh();
