@@ -179,10 +179,9 @@ def test_the_schedule_asks_for_yesterday_when_its_buffer_has_passed(tmp_path):
 
     when = datetime(2026, 3, 5, hour, 15, tzinfo=UTC)
     with dg.instance_for_test() as instance:
-        context = dg.build_schedule_context(
-            instance=instance, scheduled_execution_time=when, repository_def=definitions.get_repository_def()
-        )
-        requests = schedule.evaluate_tick(context).run_requests
+        repository = definitions.get_repository_def()
+        with dg.build_schedule_context(instance, when, repository_def=repository) as context:
+            requests = schedule.evaluate_tick(context).run_requests
 
     assert schedule.cron_schedule == f"15 {hour} * * *"
     assert [request.partition_key for request in requests] == ["2026-03-04"]

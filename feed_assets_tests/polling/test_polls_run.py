@@ -57,7 +57,6 @@ def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_a
     settings = settings_below(tmp_path / "base", tmp_path / "sources")
     defs = build_definitions(settings)
     schedule = defs.resolve_schedule_def("poll_ads_shop_ads")
-    context = dg.build_schedule_context(instance, datetime(2019, 12, 1, 12, 15, tzinfo=UTC))
     board = defs.resources["blackboard"].blackboard
 
     def run():
@@ -74,7 +73,8 @@ def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_a
     third, fourth = run(), run()
 
     assert (schedule.cron_schedule, schedule.default_status) == ("*/15 * * * *", dg.DefaultScheduleStatus.RUNNING)
-    assert len(schedule.evaluate_tick(context).run_requests) == 1
+    with dg.build_schedule_context(instance, datetime(2019, 12, 1, 12, 15, tzinfo=UTC)) as context:
+        assert len(schedule.evaluate_tick(context).run_requests) == 1
     assert (first.success, second.success, third.success, fourth.success) == (True, True, False, True)
     assert seen == {("2019-11-28", "1"): 1, ("2019-11-28", "2"): 1, ("2019-11-27", "1"): 1}
     assert rows(spark, board, source) == {("2019-11-29", "3"): 1, ("2019-11-27", "1"): 1}
@@ -138,7 +138,8 @@ def test_a_tick_while_a_poll_goes_on_is_skipped_and_the_next_one_runs(tmp_path, 
 
     def tick(minute):
         at = datetime(2019, 12, 1, 12, minute, tzinfo=UTC)
-        return schedule.evaluate_tick(dg.build_schedule_context(instance, at))
+        with dg.build_schedule_context(instance, at) as context:  # left open, it is collected in another test
+            return schedule.evaluate_tick(context)
 
     (request,) = tick(0).run_requests
     run = create_run_for_test(
