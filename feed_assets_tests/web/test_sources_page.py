@@ -131,7 +131,7 @@ def test_the_page_shows_each_source_on_a_phone_too(opened, service: Client):
         assert page.locator(".series h2").all_inner_texts() == [f"{ADS}\nwarning", "clicks/wrong\nwarning", CLICKS]
         warnings = page.locator(".series").first.locator("p.warning").all_inner_texts()
         assert warnings == [each.replace("`", "") for each in service.ask("/v1/sources").body[0]["warnings"]]
-        assert "0 on" in page.locator("svg").first.get_attribute("aria-label")
+        assert "8 of 14 days have none." in page.locator("svg").first.get_attribute("aria-label")
         assert page.inner_text("#summary") == "3 sources, 2 with a warning. Times and days are in UTC."
 
 
