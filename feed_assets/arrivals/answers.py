@@ -5,9 +5,10 @@ Here: one answer from the rows. Not here: the rules (`silence`, `columns`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -38,6 +39,15 @@ class Answer:
     def sends_too_little(self) -> bool:
         """Whether the source is silent, or sends far less than usual."""
         return self.standing is not None and self.standing.state in {State.SILENT, State.LESS}
+
+    def by_day(self, number: int) -> dict[date, Arrived]:
+        """What arrived on each of the last days, in UTC, oldest first."""
+        days = [self.now.date() - timedelta(days=ago) for ago in range(number - 1, -1, -1)]
+        landings, records = Counter[date](), Counter[date]()
+        for hour, each in self.hours.items():
+            landings[hour.date()] += each.landings
+            records[hour.date()] += each.records
+        return {day: Arrived(landings[day], records[day]) for day in days}
 
 
 def answer(store: Store, base: str, source: Source, *, now: datetime, known_until: datetime | None = None) -> Answer:

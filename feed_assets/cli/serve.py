@@ -103,7 +103,8 @@ def serve(
         base, copy = installation.blackboard.uri(""), StateCopy(states, installation.blackboard)
         run(
             store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy, workflows=workflows,
-            deadlines=deadlines(installation.feeds), sources=partial(standing_of, installation, store, instance),
+            deadlines=deadlines(installation.feeds),
+            sources=partial(standing_of, installation, store, instance, installation.sources),
         )  # fmt: skip
     say("Stopped.")
 

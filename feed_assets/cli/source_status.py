@@ -28,9 +28,9 @@ def standing_of(
     installation: Installation,
     store: Store,
     instance: dg.DagsterInstance | None,
-    wanted: Sequence[Source] | None = None,
+    sources: Sequence[Source],
 ) -> list[SourceSays]:
-    """How these sources stand, or all. Dagster's instance knows when they were polled. Raises StoreError."""
+    """How these sources stand. Dagster's instance knows when they were polled. Raises StoreError."""
     from feed_assets.sensors.arrivals import polled_until  # noqa: PLC0415 - loads Dagster
     from feed_assets.web.source_answers import sources_say  # noqa: PLC0415 - loads SQLAlchemy
 
@@ -38,7 +38,6 @@ def standing_of(
         return None if instance is None else polled_until(instance, source)
 
     base, now = installation.blackboard.uri(""), installation.settings.clock.now()
-    sources = installation.sources if wanted is None else wanted
     return sources_say(store, base, sources, now=now, known_until=known_until)
 
 
@@ -47,17 +46,18 @@ def standing_of(
 @json_option
 @click.pass_context
 def status(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> None:
-    """Show how each SOURCE stands, or all: silence, changed columns, days that wait, refused records; warnings first.
+    """Show how each SOURCE stands, or all; warnings first.
 
-    Sensors note what arrives, while `feed-assets dev` or Dagster runs: the answer is that of the page of sources in
-    `feed-assets serve`. Exit code 1 if there is a warning.
+    It tells silence, changed columns, days that wait, and records that cannot be used. Sensors note what arrives, while
+    `feed-assets dev` or Dagster runs: the answer is that of the page of sources in `feed-assets serve`. Exit code 1 if
+    there is a warning.
     """
     import msgspec  # noqa: PLC0415 - loaded for answers only
 
     from feed_assets.state.store import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     installation = load_installation()
-    wanted = sources_named(installation, names) if names else None
+    wanted = sources_named(installation, names) if names else installation.sources
     found = _with_polls(installation, Store(installation.settings.state), wanted)
     if as_json:
         print_json(msgspec.to_builtins(found))
@@ -74,12 +74,12 @@ def status(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> None:
         ctx.exit(FAILED)
 
 
-def _with_polls(installation: Installation, store: Store, wanted: Sequence[Source] | None) -> list[SourceSays]:
+def _with_polls(installation: Installation, store: Store, sources: Sequence[Source]) -> list[SourceSays]:
     """How sources stand; Dagster's instance is opened only if one of them is polled."""
     home = find_dagster_home(installation.settings.base)
-    if home is None or not any(source.poll for source in installation.sources):
-        return standing_of(installation, store, None, wanted)
+    if home is None or not any(source.poll for source in sources):
+        return standing_of(installation, store, None, sources)
     from feed_assets.operations.day_runs import instance_at  # noqa: PLC0415 - loads Dagster
 
     with instance_at(home, {}) as instance:
-        return standing_of(installation, store, instance, wanted)
+        return standing_of(installation, store, instance, sources)

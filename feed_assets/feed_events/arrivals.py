@@ -6,7 +6,6 @@ Not here: the answers (`arrivals.answers`), and when they are shown (`checks.arr
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from typing import Any, Final
 
 import dagster as dg
@@ -47,12 +46,10 @@ def metadata_of(found: Answer, check: str) -> dict[str, Any]:
 
 
 def _arrivals(found: Answer) -> dg.TableMetadataValue:
-    landings, records = Counter[str](), Counter[str]()
-    for hour, each in found.hours.items():
-        landings[str(hour.date())] += each.landings
-        records[str(hour.date())] += each.records
-    days = [str(found.now.date() - timedelta(days=ago)) for ago in range(DAYS)]
-    rows = [dg.TableRecord({"day": day, "landings": landings[day], "records": records[day]}) for day in days]
+    rows = [
+        dg.TableRecord({"day": str(day), "landings": each.landings, "records": each.records})
+        for day, each in reversed(found.by_day(DAYS).items())
+    ]
     types = {"day": "string", "landings": "int", "records": "int"}
     return dg.MetadataValue.table(rows, schema=_schema(types))
 

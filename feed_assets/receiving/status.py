@@ -60,7 +60,7 @@ class SourceStatus(msgspec.Struct, frozen=True):
         return self.rejected + self.quarantined
 
     @property
-    def is_mostly_unusable(self) -> bool:
+    def has_many_unusable(self) -> bool:
         """Whether so many records are unusable that something is wrong at the partner."""
         return self.unusable >= FEWEST_UNUSABLE and self.unusable > UNUSABLE_SHARE * self.sent
 

@@ -185,7 +185,7 @@ def _of_pushed(store: Store, sources: Sequence[Source], now: datetime) -> Iterat
         source, fact = by_key[each.source], f"unusable {each.source} {_named(each.partner)}"
         command, sentence = f"feed-assets sources status {each.source}", each.sentence()
         assets, to = (raw_key(source).to_user_string(),), source.recipients
-        if each.is_mostly_unusable:
+        if each.has_many_unusable:
             notice = unusable_notice(source.key, sentence, command, to)
             yield News(fact, {fact: "many"}, assets, lambda _, notice=notice: notice, recipients=to)  # type: ignore[misc] # bound now
         elif each.sent:

@@ -7,7 +7,7 @@ Here: what arrives, what was pushed, and which days wait, together, as the notic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Final
 
 import msgspec
@@ -97,25 +97,16 @@ def _says(found: Answer, pushed: list[SourceStatus], waiting: Mapping[str, str])
             "`feed-assets explain` names the commands."
         )
     for each in pushed:
-        (warnings if each.is_mostly_unusable else sentences).append(each.sentence())
+        (warnings if each.has_many_unusable else sentences).append(each.sentence())
     return SourceSays(
         source.key,
         None if standing is None else standing.state,
         max(found.hours, default=None),
         warnings,
         sentences,
-        _days(found),
+        {str(day): DaySays(each.landings, each.records) for day, each in found.by_day(DAYS).items()},
         {shown(name): day for name, day in found.changes.new.items()},
         {shown(name): day for name, day in found.changes.gone.items()},
         days,
         pushed,
     )
-
-
-def _days(found: Answer) -> dict[str, DaySays]:
-    days = [found.now.date() - timedelta(days=ago) for ago in range(DAYS - 1, -1, -1)]
-    hours = {day: [each for hour, each in found.hours.items() if hour.date() == day] for day in days}
-    return {
-        str(day): DaySays(sum(each.landings for each in of_day), sum(each.records for each in of_day))
-        for day, of_day in hours.items()
-    }

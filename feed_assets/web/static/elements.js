@@ -54,13 +54,3 @@ export function moment(seconds) {
   const text = new Date(1000 * seconds).toISOString();
   return element("time", { datetime: text, class: "whole" }, `${text.slice(0, 10)} ${text.slice(11, 19)}`);
 }
-
-/** Show the form for a token instead of the page, as an answer with this error wants one. */
-export function signIn(error) {
-  const find = (id) => document.getElementById(id);
-  find("main").hidden = true;
-  find("sign-in").hidden = false;
-  find("live").textContent = "Signed out";
-  if (sessionStorage.length) find("sign-in-why").textContent = error.message;
-  find("token").focus();
-}

@@ -1,7 +1,6 @@
 // A page that asks again and again: the line that says whether it is live, signing in, and when it asks next.
 
-import { useToken } from "./api.js";
-import { signIn } from "./elements.js";
+import { onToken, signIn } from "./signing_in.js";
 
 const AGAIN = 5_000;
 const find = (id) => document.getElementById(id);
@@ -31,12 +30,7 @@ export function keepLive(refresh) {
     timer = setTimeout(() => (document.hidden ? null : look()), wait);
   }
 
-  find("sign-in").addEventListener("submit", (event) => {
-    event.preventDefault();
-    useToken(find("token").value.trim());
-    find("token").value = "";
-    look();
-  });
+  onToken(look);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && find("sign-in").hidden) look();
   });

@@ -1,9 +1,10 @@
 // The page: which dataset and days it shows, by its address; keeping it current; signing in.
 
-import { ApiError, ask, follow, useToken } from "./api.js";
+import { ApiError, ask, follow } from "./api.js";
 import { Calendar } from "./calendar.js";
-import { element, signIn } from "./elements.js";
+import { element } from "./elements.js";
 import { Panel, slotOf } from "./panel.js";
+import { onToken, signIn } from "./signing_in.js";
 import { STATES, onScheme, shapeOf } from "./states.js";
 
 const ALL = "";
@@ -272,12 +273,7 @@ find("earlier").addEventListener("click", () => shift(-1));
 find("later").addEventListener("click", () => shift(1));
 find("today").addEventListener("click", () => show({ grain: controls.grain.value }));
 find("controls").addEventListener("submit", (event) => event.preventDefault());
-find("sign-in").addEventListener("submit", (event) => {
-  event.preventDefault();
-  useToken(find("token").value.trim());
-  find("token").value = "";
-  start();
-});
+onToken(start);
 window.addEventListener("hashchange", () => {
   if (location.hash === "#calendar") writeAddress(); // the link to the calendar was used
   else if (!find("main").hidden) followAddress();

@@ -58,7 +58,18 @@ function axes(width, height, [first, last], most) {
     shape("line", { class: "limit", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
     shape("text", { class: "limit", x: MARGIN.left + 2, y: y(value) - 4 }, text),
   ];
-  return { x, y, right, bottom, dates, values, limit };
+  // A bar for each day; those whose value `isOver` is true of stand out.
+  const bars = (days, text, isOver = () => false) => {
+    const wide = Math.max(1, (x(1) - x(0)) * 0.75);
+    return days.map(([day, value]) => {
+      const bar = shape("rect", {
+        class: isOver(value) ? "bar over" : "bar", x: x(day) - wide / 2, width: wide, y: y(value), height: bottom - y(value),
+      });
+      bar.append(shape("title", {}, `${dayOf(day)}: ${text(value)}`));
+      return bar;
+    });
+  };
+  return { x, y, right, bottom, dates, values, limit, bars };
 }
 
 /** The share of the interval that delay and run take, by day. */
@@ -70,17 +81,9 @@ export function sharePlot({ days, limit }) {
     + `${dayOf(highest)}. From ${percent(limit)} on there is a warning.`;
   return figure("Share of the interval that is taken, by day", label, 150, (width, height) => {
     const place = axes(width, height, [first - 0.5, newest + 0.5], 1.1 * Math.max(1, most));
-    const wide = Math.max(1, (place.x(1) - place.x(0)) * 0.75);
     return [
       ...place.values([0, 0.5, 1], percent),
-      ...shares.map(([day, share]) => {
-        const bar = shape("rect", {
-          class: share > limit ? "bar over" : "bar", x: place.x(day) - wide / 2, width: wide,
-          y: place.y(share), height: place.bottom - place.y(share),
-        });
-        bar.append(shape("title", {}, `${dayOf(day)}: ${percent(share)}`));
-        return bar;
-      }),
+      ...place.bars(shares, percent, (share) => share > limit),
       ...place.limit(limit, `warning: ${percent(limit)}`),
       ...place.dates([first, newest]),
     ];
@@ -97,15 +100,9 @@ export function recordsPlot(days) {
     + `${empty} of ${counts.length} days have none.`;
   return figure("Records by day of arrival", label, 110, (width, height) => {
     const place = axes(width, height, [first - 0.5, newest + 0.5], 1.1 * most);
-    const wide = Math.max(1, (place.x(1) - place.x(0)) * 0.75);
     return [
       ...place.values([0, most], short),
-      ...counts.map(([day, records]) => {
-        const bar = shape("rect", { class: "bar", x: place.x(day) - wide / 2, width: wide, y: place.y(records),
-          height: place.bottom - place.y(records) });
-        bar.append(shape("title", {}, `${dayOf(day)}: ${plain(records)}`));
-        return bar;
-      }),
+      ...place.bars(counts, plain),
       ...place.dates([first, newest]),
     ];
   });

@@ -1,8 +1,9 @@
 // The page of workflows: signing in, asking again every few seconds, and orders. What a workflow looks like is `flow.js`.
 
-import { request, useToken } from "./api.js";
-import { element, prose, signIn } from "./elements.js";
+import { request } from "./api.js";
+import { element, prose } from "./elements.js";
 import { Flow } from "./flow.js";
+import { onToken, signIn } from "./signing_in.js";
 import { UnitPanel } from "./unit.js";
 
 const ROOT = "/v1/workflows";
@@ -122,12 +123,7 @@ find("order-form").addEventListener("submit", (event) => {
   give();
 });
 find("order-cancel").addEventListener("click", () => find("order").close());
-find("sign-in").addEventListener("submit", (event) => {
-  event.preventDefault();
-  useToken(find("token").value.trim());
-  find("token").value = "";
-  start();
-});
+onToken(start);
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && !find("main").hidden) refresh();
 });
