@@ -76,8 +76,9 @@ def unusable_notice(source: str, sentence: str, command: str, recipients: tuple[
     body = (
         f"{source}: {sentence}",
         (
-            "The partner reads the same counts at GET /v1/status. The records are in quarantine, those that were refused "
-            "too: `feed-assets quarantine` shows them, and `feed-assets quarantine resubmit` lands corrected ones."
+            "The partner reads the same counts at GET /v1/status. The records are in quarantine, those that were "
+            "refused too: `feed-assets quarantine` shows them, and `feed-assets quarantine resubmit` lands "
+            "corrected ones."
         ),
     )
     return Notice(f"Many records of {source} cannot be used", body, recipients, UNUSABLE, command)
