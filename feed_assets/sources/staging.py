@@ -215,8 +215,8 @@ def _check_hours(source: Source, due: Due, found: Hours, *, sampled: bool = Fals
         f"{due.sent.path} has records in {'at least ' if sampled else ''}{found.count:,} hours, from {found.first} to "
         f"{found.last}, and {source.key} takes {source.most_hours:,} of one file. Is `event_time` in a wrong unit, "
         f"such as milliseconds, or another column ({source.place(('columns', 'event_time'))})? Then correct it. If the "
-        f"times are right, `feed-assets land --any-hours {source.key} FILE` lands the file, and a larger `most_hours` "
-        "in the source all such files"
+        "times are right, a larger `most_hours` in the source lands all such files, pushed events too; for once, "
+        f"`feed-assets land --any-hours {source.key} FILE` lands the file"
     )
 
 

@@ -30,7 +30,7 @@ from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources.layout import LandingId, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find
-from feed_assets.sources.loading import load_sources
+from feed_assets.sources.loading import usable_sources
 from feed_assets.sources.partner_file import inspect
 from feed_assets.sources.plan import Plan, complete, tidy, write_plan
 from feed_assets.sources.spec import Source
@@ -43,6 +43,8 @@ from feed_assets_tests.receiving.serving import EVENTS, Server
 
 FILES = SHOP_CLICKS.replace("shop_clicks", "shop_files")
 """A source that takes files only."""
+STOPPED = EVENTS.replace("shop_ads", "stopped_ads").replace("identity:", "identities:")
+"""A source whose description is wrong."""
 SIGNED = EVENTS.replace("shop_ads", "signed_ads") + (
     "push: {signature: standard, secrets: [ACME_SECRET, ACME_NEXT_SECRET], partner: acme}\n"
 )
@@ -65,7 +67,7 @@ class Light:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        return load_sources(self.base.parent / "sources", KINDS)
+        return usable_sources(self.base.parent / "sources", KINDS)
 
     @property
     def board(self) -> LocalBlackboard:
@@ -116,6 +118,7 @@ def describe(base: Path) -> None:
     (sources / "shop_ads.yaml").write_text(EVENTS, encoding="utf-8")
     (sources / "shop_files.yaml").write_text(FILES, encoding="utf-8")
     (sources / "signed_ads.yaml").write_text(SIGNED, encoding="utf-8")
+    (sources / "stopped_ads.yaml").write_text(STOPPED, encoding="utf-8")
 
 
 @contextmanager

@@ -161,3 +161,22 @@ def test_an_acknowledged_event_whose_time_raises_an_error_keeps_no_segment_and_n
     (outcome,) = land_segments(Place(board, journal, [source], lambda: spark, lambda: NOW), [segment])
 
     assert (outcome.landed, outcome.quarantined, outcome.problems, outcome.done) == (1, 1, (), (SOURCE,))
+
+
+def test_events_of_more_hours_than_the_source_takes_wait_until_it_takes_them_and_keep_no_other_segment_back(
+    spark, tmp_path, journal
+):
+    few, many = (tmp_path / f"{most}.yaml" for most in ("few", "many"))
+    few.write_text(f"{EVENTS}most_hours: 24\n", encoding="utf-8")
+    many.write_text(EVENTS, encoding="utf-8")
+    source, board = load_source(few, KINDS), LocalBlackboard(tmp_path / "base")
+    days = b"\n".join(event(str(hour), f"2019-11-{24 + hour // 24} {hour % 24:02}:00:00") for hour in range(25))
+    segments = [segment_of(journal, source, days), segment_of(journal, source, event("1"))]
+
+    wrong, right = land_segments(Place(board, journal, [source], lambda: spark, lambda: NOW), segments)
+    (late,) = land_segments(Place(board, journal, [load_source(many, KINDS)], lambda: spark, lambda: NOW), segments[:1])
+
+    (problem,) = wrong.problems
+    assert "has records in at least 25 hours, from 2019-11-24/00 to 2019-11-25/00" in problem
+    assert "a larger `most_hours`" in problem
+    assert (wrong.landed, wrong.stuck, right.landed, late.landed) == (0, (SOURCE,), 1, 25)

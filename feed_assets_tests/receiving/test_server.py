@@ -93,6 +93,7 @@ def test_a_request_with_a_key_is_taken_once_and_its_key_names_no_other_request(o
     [
         (GOOD, {"source": "nobody"}, 404, "check the name"),
         (GOOD, {"source": "shop_files"}, 415, "clicks/shop_files takes files, not events"),
+        (GOOD, {"source": "stopped_ads"}, 503, "stopped until its description is corrected; send it again"),
         (GOOD, {"Content_Type": "text/csv"}, 415, "application/x-ndjson"),
         (GOOD, {"Content_Encoding": "br"}, 415, "pack it with gzip"),
         (GOOD, {"Content_Encoding": "gzip"}, 400, "is not gzip"),
