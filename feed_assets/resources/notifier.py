@@ -37,7 +37,8 @@ TITLES = {
     "deadline": "A deadline will be missed",
     "outside the lookback": "Data that no sensor processes",
     "silent": "A source is silent",
-    "back": "A source is back",
+    "unusable": "Many records cannot be used",
+    "back": "As usual again",
     "columns": "Columns have changed",
 }
 ATTEMPTS = 3
@@ -78,8 +79,9 @@ class Alert:
     `kind` is `failed`, `rejected`, `dead`: tasks of a workflow, `late data`, `reprocessed`: late data was processed,
     `gone back`: it changed again before a run began, `overlap`: runs will begin before the last has ended, or
     `deadline`: it will be missed. For these two, `assets` has the series. `outside the lookback`: no sensor processes
-    this data, `silent`: a source sends less than expected, `back`: it sends again, or `columns`: its columns have
-    changed. For these, `assets` has the raw asset of the source. `run_id` is "" if there is no run.
+    this data, `silent`: a source sends less than expected, `unusable`: many records of a partner cannot be used,
+    `back`: one of these two is over, or `columns`: its columns have changed. For these, `assets` has the raw asset of
+    the source. `run_id` is "" if there is no run.
     Alerts of one `id` are the same message, sent again because nobody knows whether it arrived; "": unknown.
     """
 

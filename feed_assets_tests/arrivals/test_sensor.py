@@ -95,6 +95,7 @@ def test_a_silence_is_told_once_and_so_is_its_end_with_what_came(life):
     life.land(records=8)
     assert life.look(minutes=30) == ["ads/shop_ads is back. Since 2020-03-03 11:00 UTC: 2 landings with 15 records."]
     assert SENT[1].kind == "back"
+    assert SENT[1].text.startswith("As usual again: raw/ads/shop_ads\n")
     assert life.results["raw/ads/shop_ads arrives_as_expected"].passed
 
     assert life.look(minutes=60 * 3) == ["ads/shop_ads: Nothing has landed for 2 hours; 2h are expected at most."]
@@ -188,6 +189,7 @@ def test_many_records_that_cannot_be_used_are_told_once_for_each_partner_and_so_
         "is not a JSON object (20)."
     )
     assert (SENT[0].kind, SENT[0].command) == ("unusable", "feed-assets sources status ads/shop_ads")
+    assert SENT[0].text.startswith("Many records cannot be used: raw/ads/shop_ads\n")
 
     life.now += timedelta(days=1)
     assert life.look() == []  # it has sent nothing since
@@ -195,6 +197,7 @@ def test_many_records_that_cannot_be_used_are_told_once_for_each_partner_and_so_
     (back,) = life.look(minutes=60)
     assert back.startswith("The records of ads/shop_ads can be used again. acme has sent 40 records in 24 hours")
     assert SENT[1].kind == "back"
+    assert SENT[1].text.startswith("As usual again: raw/ads/shop_ads\n")
 
 
 def test_a_lost_state_database_is_filled_again_from_the_ledger(life):
