@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
 
-from feed_assets.file_feed.wording import counted, shortened
+from feed_assets.file_feed.wording import counted, listed, shortened
 
 MOST_NAMES: Final = 50
 """The most unknown names of a day that are kept: those with the most records."""
@@ -48,13 +48,10 @@ class Changes:
     def sentences(self, today: date) -> list[str]:
         """What there is to say on a day; nothing of names that have been there for NEW_FOR."""
         fresh = [f"{shown(name)} (from {day})" for name, day in self.new.items() if today - day < NEW_FOR]
-        said = (
-            [f"{counted(len(fresh), 'column')} that the description does not name: {', '.join(fresh)}."]
-            if fresh
-            else []
-        )
+        what = f"{counted(len(fresh), 'column')} that the description does not name"
+        said = [f"{what}: {listed(fresh)}."] if fresh else []
         gone = [f"{shown(name)} (from {day})" for name, day in self.gone.items()]
-        return [*said, *([f"No values any more of {', '.join(gone)}."] if gone else [])]
+        return [*said, *([f"No values any more of {listed(gone)}."] if gone else [])]
 
 
 def day_of(seen: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

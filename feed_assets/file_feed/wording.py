@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -20,6 +20,12 @@ def observed_values(observed: Mapping[str, Any]) -> str:
 def shortened(text: str, most: int) -> str:
     """The text, or its first `most` characters with three dots behind them."""
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """The names, or the first `most` of them and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def first_line(error: Exception) -> str:

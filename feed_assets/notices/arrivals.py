@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final
 
-from feed_assets.file_feed.wording import counted
+from feed_assets.file_feed.wording import counted, listed
 from feed_assets.notices.messages import Notice, Table
 
 SILENT: Final = "silent"
@@ -86,7 +86,7 @@ def unusable_notice(source: str, sentence: str, command: str, recipients: tuple[
 
 def usable_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
     """Records of a partner of a source can be used again."""
-    body = (f"The records of {source} can be used again. {sentence}",)
+    body = (f"Most records of {source} can be used again. {sentence}",)
     return Notice(f"Records of {source} can be used again", body, recipients, BACK, command)
 
 
@@ -102,7 +102,7 @@ def columns_notice(
     body: list[str | Table] = []
     if new:
         body.append(
-            f"{source} sends {counted(len(new), 'column')} that its description does not name: {', '.join(new)}. They "
+            f"{source} sends {counted(len(new), 'column')} that its description does not name: {listed(new)}. They "
             "are kept in the sent files, and nobody reads them until the description names them."
         )
         names = new[:SHOWN]
@@ -110,10 +110,9 @@ def columns_notice(
         body.append(Table(["records by day", *names], rows))
     if gone:
         body.append(
-            f"{source} sends no values any more of {', '.join(gone)}. If the partner renamed a column, correct the "
+            f"{source} sends no values any more of {listed(gone)}. If the partner renamed a column, correct the "
             "description, and land the files again: `feed-assets land --again`."
         )
     what = [*(f"new {name}" for name in new), *(f"gone {name}" for name in gone)]
-    more = f" and {len(what) - 3} more" if len(what) > 3 else ""  # noqa: PLR2004 - a subject is short
-    subject = f"Columns of {source} have changed: {', '.join(what[:3])}{more}"
+    subject = f"Columns of {source} have changed: {listed(what, 3)}"
     return Notice(subject, tuple(body), recipients, COLUMNS, command)

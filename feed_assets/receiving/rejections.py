@@ -11,8 +11,10 @@ from typing import Final
 
 import msgspec
 
+from feed_assets.sources.seen_columns import MARKS
+
 _DETAIL: Final = re.compile(r"(?s)(is not a JSON object): .*|has [\d,]+ bytes, (more than [\d,]+)")
-_MARK: Final = re.compile(r'\{"_(?:segment|resubmitted) [^"]*":true,? *')
+_MARK: Final = re.compile(rf'\{{"(?:{"|".join(MARKS)})[^"]*":true,? *')
 _array = msgspec.json.Decoder(list[str]).decode
 _LENGTHS: Final = (2, 3)
 

@@ -33,8 +33,8 @@ WHOLE_BYTES: Final = 16 * 2**20
 ONE_CHUNK_IN: Final = 16
 _MOST_SHAPES: Final = 1_000
 _LONGEST_LINE: Final = 2**20
-SEGMENT: Final = "_segment "
-"""The beginning of the key with which `receiving` marks the first record of a segment."""
+MARKS: Final = ("_segment ", "_resubmitted ")
+"""The beginnings of the keys with which `receiving` marks the first record of a segment, and corrected records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class JsonLook:
         for names, records in self._shapes.items():
             for name in sorted(set(names) - self._known):
                 short = name[:LONGEST_NAME]
-                if not name.startswith(SEGMENT) and (short in self._unknown or len(self._unknown) < MOST_NAMES):
+                if not name.startswith(MARKS) and (short in self._unknown or len(self._unknown) < MOST_NAMES):
                     self._unknown[short] += records
         self._shapes.clear()
 

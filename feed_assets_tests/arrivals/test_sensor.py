@@ -167,6 +167,18 @@ def test_a_new_column_is_told_once_with_its_days_and_the_check_has_a_table(life)
     assert life.results["raw/clicks/shop_clicks columns_as_described"].passed
 
 
+def test_of_many_new_columns_twenty_are_named_and_the_others_counted(life):
+    life.land(CLICKS)
+    life.look()
+    life.now += timedelta(days=1)
+    life.land(CLICKS, unknown=[f"new{number:02}" for number in range(33)])
+
+    (sentence,) = life.look(minutes=60)
+
+    assert "sends 33 columns that its description does not name: new00, new01, " in sentence
+    assert "new19 and 13 more. They are kept" in sentence
+
+
 def test_a_column_without_values_all_of_a_sudden_is_told(life):
     for _ in range(15):
         life.land(CLICKS)
@@ -195,7 +207,7 @@ def test_many_records_that_cannot_be_used_are_told_once_for_each_partner_and_so_
     assert life.look() == []  # it has sent nothing since
     life.push(40)
     (back,) = life.look(minutes=60)
-    assert back.startswith("The records of ads/shop_ads can be used again. acme has sent 40 records in 24 hours")
+    assert back.startswith("Most records of ads/shop_ads can be used again. acme has sent 40 records in 24 hours")
     assert SENT[1].kind == "back"
     assert SENT[1].text.startswith("As usual again: raw/ads/shop_ads\n")
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from feed_assets.ads.schemas import KINDS
+from feed_assets.receiving.rejections import marked, unmarked
 from feed_assets.sources import seen_columns
 from feed_assets.sources.loading import load_sources
 from feed_assets.sources.partner_file import inspect
@@ -52,8 +53,11 @@ def test_a_packed_file_without_a_last_line_feed_is_counted_too(seen):
     assert seen(content, JSON, name="x.jsonl.gz") == SeenColumns(1, {"new": 1}, ())
 
 
-def test_the_mark_of_a_segment_of_pushed_records_is_no_key_of_the_partner(seen):
-    assert seen(json_lines({"_segment 00-17": True, **FIELDS}), JSON, name="x.jsonl") == SeenColumns(1)
+@pytest.mark.parametrize("mark", ["segment 00-17", "resubmitted 00-17.jsonl:3"])
+def test_the_mark_of_pushed_and_of_corrected_records_is_no_key_of_the_partner(seen, mark):
+    line = marked(mark, json_lines(FIELDS).encode()).decode()
+    assert seen(line, JSON, name="x.jsonl") == SeenColumns(1)
+    assert unmarked(line) == json_lines(FIELDS)
 
 
 def test_names_are_bounded_in_number_and_length(seen):
