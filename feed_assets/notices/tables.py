@@ -6,9 +6,9 @@ Here: the rows, and a lease on each message. Not here: what reports and messages
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import JSON, column, delete, insert, null, select, table, update
@@ -34,6 +34,9 @@ FORGOTTEN_AFTER: Final = timedelta(days=7)
 """A fact that was not there for so long is over: its next state is news."""
 SEEN_AGAIN: Final = timedelta(hours=1)
 """How old the note is that a fact is still there before it is written again."""
+EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+OVER: Final = "over"
+"""The state of a fact that is known to have ended. Channels are not told; the next state is news."""
 AT_ONCE: Final = 500
 """Facts in a query: databases limit its parameters."""
 
@@ -175,11 +178,12 @@ def told(store: Store, base: str, channel: str) -> dict[str, Told]:
 
 
 def facts_there(store: Store, base: str, topic: str, *, since: datetime) -> dict[str, str]:
-    """The facts with this beginning that were still there after `since`, each with its state. Raises StoreError."""
+    """The facts with this beginning that were there after `since`, and are not over, by state. Raises StoreError."""
     if not store.exists():
         return {}
     with store.reading() as connection:
         wanted = select(TOLD.c.fact, TOLD.c.state).filter_by(base=base).where(TOLD.c.seen >= stored_time(since))
+        wanted = wanted.where(TOLD.c.state != OVER)
         rows = connection.execute(wanted.where(TOLD.c.fact.startswith(topic, autoescape=True)))
         return {row.fact: row.state for row in rows}
 
@@ -215,6 +219,17 @@ def keep_seen(store: Store, base: str, facts: Iterable[str], *, now: datetime) -
             still = update(TOLD).filter_by(base=base).where(TOLD.c.fact.in_(names))
             transaction.connection.execute(still.values(seen=stored_time(now)))
         transaction.connection.execute(delete(TOLD).where(TOLD.c.base == base, TOLD.c.seen < old))
+
+
+def end_facts(store: Store, base: str, topic: str, still: Collection[str]) -> None:
+    """Note that the facts with this beginning are over, except those that are `still` there. Raises StoreError."""
+    over = sorted(facts_there(store, base, topic, since=EVER).keys() - set(still))
+    if not over:
+        return
+    with store.writing(TOLD_LOG) as transaction:
+        for names in _batches(over):
+            ended = update(TOLD).filter_by(base=base).where(TOLD.c.fact.in_(names))
+            transaction.connection.execute(ended.values(state=OVER))
 
 
 def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -26,6 +26,7 @@ from feed_assets.late_data.outside_lookback import FIRST, Waiting, all_days, bac
 from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.notices.messages import Notice
 from feed_assets.notices.outside_lookback import WaitingDay, outside_notice, topic_of
+from feed_assets.notices.tables import end_facts
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.telling import News, channels_of, tell
 from feed_assets.sensors.ticks import TICK_SECONDS, HandOver, load_cursor, requests_of_tick, run_all, run_requests
@@ -82,12 +83,19 @@ def outside_lookback(
         runs = hand_over(context, run_requests(NAME, feeds, asked, run_config))
         news = [_news(source, days, by_itself=source.key in by_itself) for source, days in look.of_sources()]
         said = tell(store, board.uri(""), news, channels_of(resources, channels, news), now=now)
+        if look.is_whole and resume is None:
+            for source in sources:
+                topic = topic_of(source.key)
+                end_facts(
+                    store, board.uri(""), topic, {f"{topic}{each.day}" for each in look.found.get(source.key, ())}
+                )
         for line in [*look.problems, *said, *requests.decided]:
             context.log.info(line)
-        found = counted(sum(map(len, look.found.values())), "day")
+        found = sum(map(len, look.found.values()))
+        waits = f"No sensor processes the data of {counted(found, 'day')} of a source." if found else "No day waits."
         return dg.SensorResult(
             run_requests=runs,
-            skip_reason=None if runs else f"{found} of sources no sensor processes. {' '.join(said[:3])}".strip(),
+            skip_reason=None if runs else " ".join([waits, *said[:3]]),
             cursor=json.dumps({"resume": resume} if resume else {}),
         )
 
@@ -104,12 +112,15 @@ class _Look:
     found: dict[str, list[Waiting]] = field(default_factory=lambda: defaultdict(list))
     decided: dict[str, list[SourceDecision]] = field(default_factory=lambda: defaultdict(list))
     problems: list[str] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether no day was left out at the beginning, and no feed."""
 
     def go(self, resume: object) -> list[str] | None:
         """Look at the feeds and days from `resume` on: a feed and a day. Returns where the next tick goes on."""
         graph, now = self.requests.graph, self.requests.now
         nodes = {node.location: node for node in cleaned_nodes(graph, now)}
         feed, start = resume if isinstance(resume, list) and len(resume) == 2 and resume[0] in nodes else ("", "")  # noqa: PLR2004 - a pair
+        self.is_whole = not feed
         for location in sorted(nodes):
             if location < feed:
                 continue
@@ -119,6 +130,7 @@ class _Look:
                 return [location, str(error)]
             except FeedError as error:
                 self.problems.append(f"{nodes[location].name} cannot be read: {error}")
+                self.is_whole = False
                 continue
             if stopped:
                 return [location, stopped]

@@ -104,10 +104,11 @@ def tell(store: Store, base: str, news: Iterable[News], channels: Mapping[str, C
             new = each.to_tell(known, now)
             if not new:
                 continue
-            notice = each.notice({fact: known[fact].state if fact in known else None for fact in new})
+            before = {fact: known.get(fact) for fact in new}
+            notice = each.notice({fact: one.state if one else None for fact, one in before.items()})
             try:
                 plot = None if name == LOG else each.plot()
-                remark = channel.send(notice, each.assets, _name(base, new, now), plot)
+                remark = channel.send(notice, each.assets, _name(base, new, before, now), plot)
             except (FeedAssetsError, MailError) as error:
                 said.append(f"{notice.subject}. {name} was not told: {error}")
                 continue
@@ -124,9 +125,11 @@ def _is_for(recipient: str, news: News) -> bool:
     return recipient in news.recipients
 
 
-def _name(base: str, facts: Mapping[str, str], now: datetime) -> str:
-    states = " ".join(f"{fact}={state}" for fact, state in sorted(facts.items()))
-    return f"told-{short_digest(f'{base} {states} {now:%Y-%m-%d}')}"
+def _name(base: str, facts: Mapping[str, str], before: Mapping[str, Told | None], now: datetime) -> str:
+    """The same if it is sent again, and another for the same states after other ones, as of each end of a silence."""
+    known = {fact: f"{one.state} since {one.since}" if one else "" for fact, one in before.items()}
+    changes = " ".join(f"{fact}={state} after {known[fact]}" for fact, state in sorted(facts.items()))
+    return f"told-{short_digest(f'{base} {changes} {now:%Y-%m-%d}')}"
 
 
 def _notify(notifier: Notifier, notice: Notice, assets: tuple[str, ...], name: str, _: bytes | None) -> str:

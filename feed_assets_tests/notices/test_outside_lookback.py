@@ -10,9 +10,11 @@ import pytest
 
 from feed_assets.ads.schemas import KINDS
 from feed_assets.operations.explanation import unprocessed
+from feed_assets.project.assembly import PROJECT
 from feed_assets.resources.notifier import MailResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources.loading import load_sources
+from feed_assets.web.source_answers import sources_say
 from feed_assets_tests.harness import DAY, SHOP_ADS, SHOP_CLICKS, write_sources
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
@@ -59,6 +61,22 @@ def test_more_data_of_a_day_is_told_again_alone_after_an_hour(mailed, office):
 
     assert office.subjects[1:] == ["Data outside the lookback: ads/shop_ads, 1,500 bytes of 1 day"]
     assert f"feed-assets backfill --from {DAYS[1]} --to {DAYS[1]}" in text(office)
+
+
+def test_a_day_that_was_processed_waits_no_more_once_the_sensor_has_looked_until_more_comes(mailed, office):
+    def waiting(minutes):
+        now = LONG_AFTER + timedelta(minutes=minutes)
+        mailed.at(now).tick(SENSOR)
+        sources = mailed.definitions.resources[PROJECT].sources
+        return [each.waiting_days for each in sources_say(mailed.store, mailed.board.uri(""), sources, now=now)]
+
+    assert waiting(0) == [DAYS, []]
+    for day in DAYS[1:]:
+        mailed.process(day)
+    assert waiting(10) == [DAYS[:1], []]
+    mailed.raw_bytes(DAYS[1], {"more": 500})
+    assert waiting(70) == [DAYS[:2], []]
+    assert [each.split()[-3:] for each in office.subjects] == [["of", "5", "days"], ["of", "1", "day"]]
 
 
 def test_each_source_has_a_notice_of_its_own_also_in_the_log_without_mail(mailed, office):

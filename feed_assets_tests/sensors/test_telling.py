@@ -23,10 +23,10 @@ class Desk:
         self.store, self.got, self.fails, self.names = Store(database), [], False, []
 
     def send(self, notice, _assets, name, _plot):
+        self.names.append(name)
         if self.fails:
             raise AlertNotSentError("nobody answers")
         self.got.append(notice.subject)
-        self.names.append(name)
         return ""
 
     def tell(self, facts, *, hours: float = 0, **more):
@@ -46,6 +46,15 @@ def test_a_state_is_told_once_and_another_state_again(desk):
     for hours, state in enumerate(["a", "a", "b", "b", "a"]):
         desk.tell({"topic 1": state}, hours=hours)
     assert desk.got == ["topic 1"] * 3
+    assert len(set(desk.names)) == 3
+
+
+def test_each_end_of_a_fact_in_a_day_has_a_name_of_its_own(desk):
+    for hours in (0, 2, 4):
+        desk.tell({"topic 1": f"silent since {hours}"}, hours=hours)
+        desk.tell({"topic 1": "back"}, hours=hours + 1, follows=bool)
+    assert desk.got == ["topic 1"] * 6
+    assert len(set(desk.names)) == 6
 
 
 def test_one_notice_has_all_facts_that_are_new_and_only_those(desk):
@@ -61,6 +70,7 @@ def test_a_channel_that_failed_gets_the_same_notice_under_the_same_name(desk):
     desk.tell({"topic 1": ""}, hours=1)
     desk.tell({"topic 1": ""}, hours=2)
     assert desk.got == ["topic 1"]
+    assert desk.names == desk.names[:1] * 2
 
 
 def test_what_comes_within_the_pause_is_told_after_it_together(desk):
