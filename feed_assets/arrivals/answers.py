@@ -62,4 +62,4 @@ def answer(store: Store, base: str, source: Source, *, now: datetime, known_unti
         until = now if known_until is None else min(now, known_until)
         watched = look[0] if look else until
         standing = Arrivals(hours, until, watched, ZoneInfo(source.time_zone)).standing(source.expect_every)
-    return Answer(source, now, hours, days, standing, changes(days))
+    return Answer(source, now, hours, days, standing, changes(days, source.format.declared))

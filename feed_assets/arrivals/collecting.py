@@ -42,10 +42,15 @@ def collect(store: Store, board: Blackboard, sources: Sequence[Source], *, now: 
     for source in sources:
         found = list(arrivals(board, source.key, midnight))
         seen = _seen(board, source.key, found)
-        keep_arrivals(store, base, source.key, midnight, _by_hour(found), _by_day(found, seen))
+        keep_arrivals(store, base, source.key, midnight, _by_hour(_sent(source, found)), _by_day(found, seen))
     watched = known[0] if known and known[1] <= now <= known[1] + PAUSE else now
     keep_look(store, base, watched, now)
     return watched
+
+
+def _sent(source: Source, found: Sequence[Arrival]) -> list[Arrival]:
+    """The landings that a partner caused: of its own accord, only a polled file lands again, when it has changed."""
+    return [each for each in found if source.poll is not None or each.landing.generation == 1]
 
 
 def _by_hour(found: Sequence[Arrival]) -> dict[datetime, Arrived]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
@@ -69,8 +69,8 @@ def day_of(seen: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {"looked": looked, "landings": landings, "unknown": common, "empty": dict(empty)}
 
 
-def changes(days: Mapping[date, Mapping[str, Any]]) -> Changes:
-    """What is unusual, by the days of arrival, oldest first."""
+def changes(days: Mapping[date, Mapping[str, Any]], described: Collection[str] = ()) -> Changes:
+    """What is unusual, by the days of arrival, oldest first. Names that are `described` by now are not new any more."""
     found = {day: seen for day, seen in days.items() if seen["looked"]}
     if not found:
         return Changes({}, {})
@@ -78,7 +78,7 @@ def changes(days: Mapping[date, Mapping[str, Any]]) -> Changes:
     new: dict[str, date] = {}
     for day, seen in found.items():
         for name in sorted(seen["unknown"]):
-            if name not in found[first]["unknown"]:
+            if name not in found[first]["unknown"] and name not in described:
                 new.setdefault(name, day)
     gone = {name: _gone_from(found, name) for name in sorted(found[max(found)]["empty"])}
     return Changes(new, {name: day for name, day in gone.items() if day is not None})

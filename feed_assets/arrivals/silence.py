@@ -90,6 +90,11 @@ class Standing:
     last: datetime | None = None
 
 
+def landed_in(last: datetime) -> str:
+    """The sentence on the hour of the last landing."""
+    return f"The last landing was between {last:%Y-%m-%d %H:%M} and {last + HOUR:%H:%M} UTC."
+
+
 @dataclass(frozen=True)
 class Arrivals:
     """The hours (UTC) in which something of a source landed, until `now`. Nobody watched before `watched_since`.
@@ -113,8 +118,7 @@ class Arrivals:
             return Standing(State.SILENT, silent, last)
         return self._volume(last) or Standing(
             State.USUAL if limit is not None or self.is_known else State.UNKNOWN,
-            f"The last landing was between {last:%Y-%m-%d %H:%M} and {last + HOUR:%H:%M} UTC."
-            + ("" if limit is not None or self.is_known else f" {self._still_learning}"),
+            landed_in(last) + ("" if limit is not None or self.is_known else f" {self._still_learning}"),
             last,
         )
 
@@ -136,7 +140,8 @@ class Arrivals:
         if waited * HOUR < limit:
             return ""
         within = f" of {expected.during}" if expected.during else ""
-        return f"Nothing has landed for {counted(waited, 'hour')}{within}; {expected.every} are expected at most."
+        waited_for = f"more than {counted(waited, 'hour')}{within}"
+        return f"Nothing has landed for {waited_for}; {expected.every} are expected at most."
 
     def _unusually_silent(self) -> str:
         """Why the source is silent by what was learnt; "" if it is not."""

@@ -14,6 +14,7 @@ import msgspec
 
 from feed_assets.arrivals.answers import Answer, answer
 from feed_assets.arrivals.columns import shown
+from feed_assets.arrivals.silence import landed_in
 from feed_assets.file_feed.wording import counted
 from feed_assets.notices.outside_lookback import topic_of
 from feed_assets.notices.tables import SEEN_AGAIN, facts_there
@@ -86,7 +87,7 @@ def _says(found: Answer, pushed: list[SourceStatus], waiting: Mapping[str, str])
     if standing is not None:
         (warnings if found.sends_too_little else sentences).append(standing.sentence)
     elif found.hours:
-        sentences.append(f"The last landing was in the hour from {max(found.hours):%Y-%m-%d %H:%M} UTC.")
+        sentences.append(landed_in(max(found.hours)))
     else:
         sentences.append("No landing is known yet: the sensor arrivals notes them.")
     warnings += found.changes.sentences(found.now.date())

@@ -26,7 +26,10 @@ def test_landings_are_collected_once_with_their_hour_and_columns(spark, tmp_path
     for number, (at, records) in enumerate([(NOW, first), (NOW + timedelta(hours=30), [ad("i3")])]):
         file = tmp_path / f"{number}.jsonl"
         file.write_text("".join(f"{json.dumps(each)}\n" for each in records))
-        land(spark, board, source, file, now=at)
+        landed = land(spark, board, source, file, now=at)
+    # By hand, with a corrected description: nothing has arrived, but its columns are looked at again.
+    corrected = source.model_copy(update={"null_tokens": ("none",)})
+    assert land(spark, board, corrected, landed, now=NOW + timedelta(hours=30, minutes=1), again=True).generation == 2
 
     for minutes in (0, 5, 10):
         collect(store, board, [source], now=NOW + timedelta(hours=30, minutes=minutes))
@@ -38,5 +41,5 @@ def test_landings_are_collected_once_with_their_hour_and_columns(spark, tmp_path
     }
     assert columns_of(store, base, source.key) == {
         date(2019, 11, 25): {"looked": 2, "landings": 1, "unknown": {"country": 1}, "empty": {"cost": 1}},
-        date(2019, 11, 26): {"looked": 1, "landings": 1, "unknown": {}, "empty": {}},
+        date(2019, 11, 26): {"looked": 2, "landings": 2, "unknown": {}, "empty": {}},
     }

@@ -29,6 +29,11 @@ def test_names_of_the_first_day_are_left_out_on_purpose_and_later_ones_are_new()
     assert found.sentences(TODAY + timedelta(days=6)) == []
 
 
+def test_a_name_that_the_description_has_by_now_is_not_new_any_more():
+    days = history([landing()], [landing(unknown=["a", "b"])])
+    assert changes(days, {"id", "b"}).new == {"a": TODAY}
+
+
 def test_a_column_is_gone_from_the_first_day_on_which_no_landing_has_a_value():
     usual, without = [landing()] * 20 + [landing(empty=["cost"])] * 20, [landing(empty=["cost"])] * 25
     found = changes(history(usual, usual, usual, without, without))

@@ -85,7 +85,7 @@ def test_a_silence_is_told_once_and_so_is_its_end_with_what_came(life):
     assert life.look(minutes=170) == []
 
     (sentence,) = life.look(minutes=300)
-    assert sentence == "ads/shop_ads: Nothing has landed for 2 hours; 2h are expected at most."
+    assert sentence == "ads/shop_ads: Nothing has landed for more than 2 hours; 2h are expected at most."
     assert SENT[0].kind == "silent"
     assert SENT[0].assets == ("raw/ads/shop_ads",)
     check = life.results["raw/ads/shop_ads arrives_as_expected"]
@@ -98,7 +98,9 @@ def test_a_silence_is_told_once_and_so_is_its_end_with_what_came(life):
     assert SENT[1].text.startswith("As usual again: raw/ads/shop_ads\n")
     assert life.results["raw/ads/shop_ads arrives_as_expected"].passed
 
-    assert life.look(minutes=60 * 3) == ["ads/shop_ads: Nothing has landed for 2 hours; 2h are expected at most."]
+    assert life.look(minutes=60 * 3) == [
+        "ads/shop_ads: Nothing has landed for more than 2 hours; 2h are expected at most."
+    ]
 
 
 def test_a_source_that_was_just_added_or_expects_nothing_is_not_told(life):
@@ -129,7 +131,7 @@ def test_if_nothing_lands_of_any_source_landing_is_suspected_and_no_partner(life
     life.land(CLICKS)
     told = life.look(minutes=60 * 8)
     assert [each.split(".")[0] for each in told] == [
-        "ads/shop_ads: Nothing has landed for 2 hours; 2h are expected at most",
+        "ads/shop_ads: Nothing has landed for more than 2 hours; 2h are expected at most",
         "Nothing has landed of any source since 2020-03-03 11:00 UTC",
     ]
     life.land()

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from feed_assets.ads.schemas import KINDS
-from feed_assets.arrivals.silence import Arrived
+from feed_assets.arrivals.silence import Arrived, landed_in
 from feed_assets.arrivals.tables import keep_arrivals, keep_look
 from feed_assets.blackboard.location import open_blackboard
 from feed_assets.cli.main import main
@@ -29,7 +29,7 @@ from feed_assets_tests.web.windows_service import NOW, Client, serving
 
 ADS, CLICKS = "ads/shop_ads", "clicks/shop_clicks"
 HOUR = NOW.replace(minute=0)
-SILENCE = "Nothing has landed for 5 hours; 2h are expected at most."
+SILENCE = "Nothing has landed for more than 5 hours; 2h are expected at most."
 WAITS = "No sensor processes the data of 2 days: 2026-11-01, 2026-11-02. `feed-assets explain` names the commands."
 UNUSABLE = "acme has sent 100 records in 24 hours; 43 cannot be used: is not a JSON object (40); 'id' has no value (3)."
 
@@ -99,7 +99,7 @@ def test_the_answer_has_warnings_first_each_with_what_the_notices_tell(service: 
         "clicks/wrong", 2, True,
     )  # fmt: skip
     assert (clicks["warnings"], clicks["state"]) == ([], None)
-    assert clicks["sentences"] == [f"The last landing was in the hour from {HOUR:%Y-%m-%d %H:%M} UTC."]
+    assert clicks["sentences"] == [landed_in(HOUR)]
 
 
 def test_the_command_says_the_same_and_ends_with_1(directory, tmp_path, monkeypatch):
