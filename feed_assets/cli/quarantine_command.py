@@ -90,6 +90,8 @@ def show(ctx: click.Context, day: date | None, feed: str | None, request_id: str
         board, base = installation.blackboard, installation.settings.base
         nothing = "" if found else _nothing(feed, str(day) if day else None, request_id, base)
         _show(found, empty=nothing if found or request_id else with_what_is_near(nothing, board))
+        if found and not request_id and (corrected := _corrected(installation)):
+            say(f"{counted(corrected, 'record')} were resubmitted: `feed-assets quarantine export` leaves them out.")
     _end(ctx, faults)
 
 
@@ -150,6 +152,9 @@ def resubmit(ctx: click.Context, file: Path, *, as_json: bool) -> None:
         rows = [(each["source"], each["file"], each["line"], each["reason"]) for each in refused]
         print_table(["source", "file", "line", "still refused because"], rows, empty="")
     say(f"Landed {counted(landed, 'corrected record')}.")
+    if days := sorted({hour[:10] for landing in landings for hour in landing.partitions}):
+        which = f"of {days[0]}" if len(days) == 1 else f"of {len(days)} days from {days[0]} to {days[-1]}"
+        say(f"They are {which}: `feed-assets explain {days[0]}` says when a day is processed.")
     if bad:
         say(f"{counted(bad, 'corrected record')} went to quarantine again; `feed-assets quarantine export` has them.")
     if before:
@@ -272,6 +277,14 @@ def _places(quarantines: Quarantines) -> Mapping[str, set[Place]]:
         if each.line is not None:
             found.setdefault(each.source, set()).add(Place(each.file, each.line))
     return found
+
+
+def _corrected(installation: Installation) -> int:
+    """How many records in quarantine were corrected and resubmitted."""
+    from feed_assets.receiving.resubmission import batches  # noqa: PLC0415 - loads the door
+
+    keys = (source.key for source in installation.sources)
+    return sum(len(batch.places) for key in keys for _, batch in batches(installation.blackboard, key))
 
 
 def _resubmitted(

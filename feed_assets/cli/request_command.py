@@ -100,6 +100,8 @@ def _show_request(story: PushedRequest) -> None:
     if rows:
         click.echo()
     print_table(["day", "raw file", "records", "note", "feed", "read by"], rows, empty="")
+    if unread := sorted({each.day for each in story.raw if not all(reader.update for reader in each.readers)}):
+        say(f"`feed-assets explain {unread[0]}` says when a day is read that no update has read yet.")
     if story.quarantined:
         click.echo()
         bad = [

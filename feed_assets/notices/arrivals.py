@@ -103,7 +103,8 @@ def columns_notice(
     if new:
         body.append(
             f"{source} sends {counted(len(new), 'column')} that its description does not name: {listed(new)}. They "
-            "are kept in the sent files, and nobody reads them until the description names them."
+            "are kept in the sent files, and nobody reads them. To read them, name them in the description, and land "
+            f"the files again: `feed-assets land --again {source}`."
         )
         names = new[:SHOWN]
         rows = [[str(day), *(f"{days[day].get(name, 0):,}" for name in names)] for day in sorted(days)[-DAYS:]]
@@ -111,7 +112,7 @@ def columns_notice(
     if gone:
         body.append(
             f"{source} sends no values any more of {listed(gone)}. If the partner renamed a column, correct the "
-            "description, and land the files again: `feed-assets land --again`."
+            "description, and land the files again: `feed-assets land --again {source}`."
         )
     what = [*(f"new {name}" for name in new), *(f"gone {name}" for name in gone)]
     subject = f"Columns of {source} have changed: {listed(what, 3)}"

@@ -114,11 +114,18 @@ def tell(store: Store, base: str, news: Iterable[News], channels: Mapping[str, C
                 continue
             keep_told(store, base, name, new, now=now)
             if name == LOG:
-                said.append(" ".join([f"{notice.subject}.", *(line for line in notice.body if isinstance(line, str))]))
+                said.append(_in_log(notice))
             elif remark:
                 said.append(f"{notice.subject}. {remark}")
     keep_seen(store, base, {fact for each in news if each.follows is None for fact in each.facts}, now=now)
     return said
+
+
+def _in_log(notice: Notice) -> str:
+    """The sentences of a notice; its subject once."""
+    lines = [line for line in notice.body if isinstance(line, str)]
+    own = [] if lines and lines[0].startswith(notice.subject) else [f"{notice.subject}."]
+    return " ".join([*own, *lines])
 
 
 def _is_for(recipient: str, news: News) -> bool:

@@ -147,7 +147,8 @@ def test_a_new_column_is_told_once_with_its_days_and_the_check_has_a_table(life)
     (sentence,) = life.look(minutes=60)
     assert sentence == (
         "clicks/shop_clicks sends 2 columns that its description does not name: country, evil\\u202e\\u000a. They are "
-        "kept in the sent files, and nobody reads them until the description names them."
+        "kept in the sent files, and nobody reads them. To read them, name them in the description, and land the files "
+        "again: `feed-assets land --again clicks/shop_clicks`."
     )
     assert SENT[0].kind == "columns"
     assert any(line.split() == ["2020-03-04", "40", "40"] for line in SENT[0].reasons)
