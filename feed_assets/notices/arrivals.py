@@ -22,7 +22,11 @@ DAYS: Final = 14
 """Rows of the table of a notice."""
 
 
-def silent_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+def _command(source: str) -> str:
+    return f"feed-assets sources status {source}"
+
+
+def silent_notice(source: str, sentence: str, recipients: tuple[str, ...]) -> Notice:
     """A source is silent."""
     body = (
         f"{source}: {sentence}",
@@ -31,27 +35,27 @@ def silent_notice(source: str, sentence: str, command: str, recipients: tuple[st
             "You get one more message when the source is back."
         ),
     )
-    return Notice(f"{source} is silent", body, recipients, SILENT, command)
+    return Notice(f"{source} is silent", body, recipients, SILENT, _command(source))
 
 
-def less_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+def less_notice(source: str, sentence: str, recipients: tuple[str, ...]) -> Notice:
     """A source sends far less than usual."""
     body = (f"{source}: {sentence}", "Records that cannot be used are in quarantine: `feed-assets quarantine`.")
-    return Notice(f"{source} sends far less than usual", body, recipients, SILENT, command)
+    return Notice(f"{source} sends far less than usual", body, recipients, SILENT, _command(source))
 
 
-def back_notice(
-    source: str, since: str, landings: int, records: int, command: str, recipients: tuple[str, ...]
-) -> Notice:
+def back_notice(source: str, since: str, landings: int, records: int, recipients: tuple[str, ...]) -> Notice:
     """A source is back; with what has landed since."""
     came = f"{counted(landings, 'landing')} with {counted(records, 'record')}"
-    return Notice(f"{source} is back", (f"{source} is back. Since {since}: {came}.",), recipients, BACK, command)
+    return Notice(
+        f"{source} is back", (f"{source} is back. Since {since}: {came}.",), recipients, BACK, _command(source)
+    )
 
 
-def usual_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+def usual_notice(source: str, sentence: str, recipients: tuple[str, ...]) -> Notice:
     """A source sends as much as usual again."""
     body = (f"{source} sends about as much as usual again. {sentence}",)
-    return Notice(f"{source} sends as usual again", body, recipients, BACK, command)
+    return Notice(f"{source} sends as usual again", body, recipients, BACK, _command(source))
 
 
 def landing_notice(sources: Sequence[str], since: str) -> Notice:
@@ -71,7 +75,7 @@ def landing_again_notice(sources: Sequence[str]) -> Notice:
     return Notice("Sources land again", (f"Landing goes on: {', '.join(sources)}.",), (), BACK, "feed-assets doctor")
 
 
-def unusable_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+def unusable_notice(source: str, sentence: str, recipients: tuple[str, ...]) -> Notice:
     """Many records of a partner of a source cannot be used."""
     body = (
         f"{source}: {sentence}",
@@ -81,13 +85,13 @@ def unusable_notice(source: str, sentence: str, command: str, recipients: tuple[
             "corrected ones."
         ),
     )
-    return Notice(f"Many records of {source} cannot be used", body, recipients, UNUSABLE, command)
+    return Notice(f"Many records of {source} cannot be used", body, recipients, UNUSABLE, _command(source))
 
 
-def usable_notice(source: str, sentence: str, command: str, recipients: tuple[str, ...]) -> Notice:
+def usable_notice(source: str, sentence: str, recipients: tuple[str, ...]) -> Notice:
     """Records of a partner of a source can be used again."""
     body = (f"Most records of {source} can be used again. {sentence}",)
-    return Notice(f"Records of {source} can be used again", body, recipients, BACK, command)
+    return Notice(f"Records of {source} can be used again", body, recipients, BACK, _command(source))
 
 
 def columns_notice(
@@ -95,7 +99,6 @@ def columns_notice(
     new: Sequence[str],
     gone: Sequence[str],
     days: Mapping[date, Mapping[str, int]],
-    command: str,
     recipients: tuple[str, ...],
 ) -> Notice:
     """Columns have changed. The names can be shown. `days` has the records with each new name by day of arrival."""
@@ -116,4 +119,4 @@ def columns_notice(
         )
     what = [*(f"new {name}" for name in new), *(f"gone {name}" for name in gone)]
     subject = f"Columns of {source} have changed: {listed(what, 3)}"
-    return Notice(subject, tuple(body), recipients, COLUMNS, command)
+    return Notice(subject, tuple(body), recipients, COLUMNS, _command(source))

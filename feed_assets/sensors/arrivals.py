@@ -19,7 +19,7 @@ from feed_assets.arrivals.columns import escaped, shown
 from feed_assets.arrivals.silence import HOUR, State
 from feed_assets.assets.external import raw_key
 from feed_assets.checks.arrivals import checks_of
-from feed_assets.feed_events.arrivals import ARRIVES, COLUMNS, evaluation, passes, says
+from feed_assets.feed_events.arrivals import evaluation, passes, says
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 from feed_assets.notices.arrivals import (
@@ -115,7 +115,7 @@ def _silence(found: Answer) -> Iterator[News]:
     if standing is None or standing.last is None:
         return
     silence, volume = f"silence {source.key}", f"volume {source.key}"
-    about = (_in_ui(source, ARRIVES), source.recipients)
+    to = source.recipients
     assets = (raw_key(source).to_user_string(),)
 
     def one(
@@ -131,20 +131,20 @@ def _silence(found: Answer) -> Iterator[News]:
         yield one(
             silence,
             f"{standing.last:{_AT}}",
-            lambda _: silent_notice(source.key, standing.sentence, *about),
+            lambda _: silent_notice(source.key, standing.sentence, to),
         )
         return
     # Without a landing it is not back: perhaps nobody watched for a while.
     yield one(
         silence,
         "back",
-        lambda before: _back(found, before[silence], *about),
+        lambda before: _back(found, before[silence]),
         follows=lambda before: _is_later(standing.last, before),
     )
     if standing.state is State.LESS:
-        yield one(volume, "less", lambda _: less_notice(source.key, standing.sentence, *about))
+        yield one(volume, "less", lambda _: less_notice(source.key, standing.sentence, to))
     elif standing.state is State.USUAL:
-        yield one(volume, "usual", lambda _: usual_notice(source.key, standing.sentence, *about), follows=bool)
+        yield one(volume, "usual", lambda _: usual_notice(source.key, standing.sentence, to), follows=bool)
 
 
 def _is_later(last: datetime | None, before: str, prefix: str = "") -> bool:
@@ -153,12 +153,14 @@ def _is_later(last: datetime | None, before: str, prefix: str = "") -> bool:
     return last is not None and known[:1].isdigit() and known < f"{last:{_AT}}"
 
 
-def _back(found: Answer, before: str | None, command: str, recipients: tuple[str, ...]) -> Notice:
+def _back(found: Answer, before: str | None) -> Notice:
     """The notice after a silence; `before` is the hour of the last landing before it."""
     last = datetime.strptime(before or "", _AT).replace(tzinfo=UTC)
     since = [hour for hour in found.hours if hour > last]
     landings, records = (sum(getattr(found.hours[hour], name) for hour in since) for name in ("landings", "records"))
-    return back_notice(found.source.key, f"{last + HOUR:%Y-%m-%d %H:%M} UTC", landings, records, command, recipients)
+    return back_notice(
+        found.source.key, f"{last + HOUR:%Y-%m-%d %H:%M} UTC", landings, records, found.source.recipients
+    )
 
 
 def _columns(found: Answer) -> Iterator[News]:
@@ -170,8 +172,7 @@ def _columns(found: Answer) -> Iterator[News]:
         names = [new[fact] for fact in new if fact in facts]
         days = {day: {shown(name): seen["unknown"].get(name, 0) for name in names} for day, seen in found.days.items()}
         missing = [shown(gone[fact]) for fact in gone if fact in facts]
-        where = _in_ui(source, COLUMNS)
-        return columns_notice(source.key, list(map(shown, names)), missing, days, where, source.recipients)
+        return columns_notice(source.key, list(map(shown, names)), missing, days, source.recipients)
 
     if facts := dict.fromkeys(new, "") | {fact: str(found.changes.gone[name]) for fact, name in gone.items()}:
         asset = raw_key(source).to_user_string()
@@ -183,18 +184,14 @@ def _of_pushed(store: Store, sources: Sequence[Source], now: datetime) -> Iterat
     by_key = {source.key: source for source in sources}
     for each in recorded_status(store, by_key.keys(), now=now):
         source, fact = by_key[each.source], f"unusable {each.source} {_named(each.partner)}"
-        command, sentence = f"feed-assets sources status {each.source}", each.sentence()
+        sentence = each.sentence()
         assets, to = (raw_key(source).to_user_string(),), source.recipients
         if each.has_many_unusable:
-            notice = unusable_notice(source.key, sentence, command, to)
+            notice = unusable_notice(source.key, sentence, to)
             yield News(fact, {fact: "many"}, assets, lambda _, notice=notice: notice, recipients=to)  # type: ignore[misc] # bound now
         elif each.sent:
-            notice = usable_notice(source.key, sentence, command, to)
+            notice = usable_notice(source.key, sentence, to)
             yield News(fact, {fact: "few"}, assets, lambda _, notice=notice: notice, follows=bool, recipients=to)  # type: ignore[misc] # bound now
-
-
-def _in_ui(source: Source, check: str) -> str:
-    return f"the check {check} of {raw_key(source).to_user_string()} in the UI"
 
 
 def _named(name: str) -> str:
