@@ -115,7 +115,7 @@ def columns_notice(
     if gone:
         body.append(
             f"{source} sends no values any more of {listed(gone)}. If the partner renamed a column, correct the "
-            "description, and land the files again: `feed-assets land --again {source}`."
+            f"description, and land the files again: `feed-assets land --again {source}`."
         )
     what = [*(f"new {name}" for name in new), *(f"gone {name}" for name in gone)]
     subject = f"Columns of {source} have changed: {listed(what, 3)}"

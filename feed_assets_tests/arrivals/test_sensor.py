@@ -190,6 +190,7 @@ def test_a_column_without_values_all_of_a_sudden_is_told(life):
     life.land(CLICKS, empty=["user"])
     (sentence,) = life.look(minutes=120)
     assert sentence.startswith("clicks/shop_clicks sends no values any more of user. If the partner renamed a column,")
+    assert sentence.endswith("land the files again: `feed-assets land --again clicks/shop_clicks`.")
 
 
 def test_many_records_that_cannot_be_used_are_told_once_for_each_partner_and_so_is_their_end(life):
