@@ -57,6 +57,7 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
+    from feed_assets.cli.request_command import request_says  # noqa: PLC0415 - as below
     from feed_assets.cli.source_status import standing_of  # noqa: PLC0415 - loads Dagster
     from feed_assets.dependencies.state_copy import StateCopy  # noqa: PLC0415 - as above
     from feed_assets.operations.flow_answers import ProjectFlows  # noqa: PLC0415 - loads Dagster
@@ -105,6 +106,7 @@ def serve(
             store, base, states, answers, listening, now=clock, ready=ready, tls=tls, copy=copy, workflows=workflows,
             deadlines=deadlines(installation.feeds),
             sources=partial(standing_of, installation, store, instance, installation.sources),
+            requests=partial(request_says, installation),
         )  # fmt: skip
     say("Stopped.")
 

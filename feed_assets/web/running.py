@@ -33,6 +33,7 @@ from feed_assets.serving.tokens import KnownTokens
 from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
 from feed_assets.web.pages import routes
+from feed_assets.web.request_answers import RequestSays
 from feed_assets.web.run_operations import RunsApi
 from feed_assets.web.source_answers import SourceSays
 from feed_assets.web.source_operations import SourcesApi
@@ -95,15 +96,17 @@ def create_app(
     workflows: WatchedWorkflows | None = None,
     deadlines: Mapping[str, time] | None = None,
     sources: Callable[[], list[SourceSays]] = list,
+    requests: Callable[[str], RequestSays | None] = lambda _: None,
 ) -> Starlette:
     """The ASGI application. Its lifespan follows the events and the tokens, and keeps the `copy` of the state.
 
-    `deadlines` are those of the series of the history of runs; `sources` says how sources stand, or raises StoreError.
+    `deadlines` are those of the series of the history of runs; `sources` says how sources stand, or raises StoreError;
+    `requests` where the records of a request are, or raises BlackboardError.
     """
     recent, figures, access = RecentEvents(states, now), _Figures(), Access(tokens, now)
     api = DependencyApi(store, base, states, flows, access, recent, now)
     about_workflows = WorkflowsApi(workflows or WatchedWorkflows.of((), base), access)
-    about_runs, about_sources = RunsApi(store, base, deadlines or {}, access), SourcesApi(sources, access)
+    about_runs, about_sources = RunsApi(store, base, deadlines or {}, access), SourcesApi(sources, requests, access)
 
     def ready() -> Readiness:
         """Whether the events are followed, so that answers are current."""
@@ -148,6 +151,7 @@ def run(
     workflows: WatchedWorkflows | None = None,
     deadlines: Mapping[str, time] | None = None,
     sources: Callable[[], list[SourceSays]] = list,
+    requests: Callable[[str], RequestSays | None] = lambda _: None,
 ) -> None:
     """Answer requests on this socket until SIGTERM or SIGINT. `tls` has the files of a certificate and its key.
 
@@ -168,6 +172,7 @@ def run(
         workflows=workflows,
         deadlines=deadlines,
         sources=sources,
+        requests=requests,
     )
     with Server(app, listening, ConnectionLimits(), tls=tls) as server:
         ready()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from feed_assets_tests.cli.conftest import Run
 from feed_assets_tests.harness import SHOP_CLICKS, write_sources
 from feed_assets_tests.receiving.serving import EVENTS
 from feed_assets_tests.receiving.test_landing_segments import event, segment_of
+from feed_assets_tests.web.gated_shop import serving
+from feed_assets_tests.web.windows_service import Client
 
 AT = datetime(2019, 12, 1, tzinfo=UTC)
 ID = "request-0"
@@ -63,3 +66,9 @@ def test_bad_records_of_a_request_are_found_corrected_and_landed_once(run: Run, 
     assert sorted(raw()) == [("2019-11-24", 1, False), ("2019-11-25", 1, True), ("2019-11-26", 1, True)]
     assert "2 records were resubmitted: `feed-assets quarantine export` leaves them out." in run("quarantine").stderr
     assert run("quarantine", "export").stdout == ""
+
+    with serving(os.environ, tmp_path) as url:
+        told, unknown = (Client(url).ask(f"/v1/sources/requests/{each}") for each in (ID, "request-7"))
+    assert told.body == json.loads(run("receive", "request", ID, "--json").stdout)
+    assert [(each["index"], each["resubmitted"]) for each in told.body["quarantined"]] == [(1, True), (2, True)]
+    assert (unknown.status, "Request 'request-7' has not landed" in unknown.body["detail"]) == (404, True)

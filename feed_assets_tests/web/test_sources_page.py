@@ -23,6 +23,7 @@ from feed_assets.serving.tokens import add_token
 from feed_assets.sources.loading import usable_sources
 from feed_assets.state.address import sqlite_url
 from feed_assets.state.store import Store
+from feed_assets.web.request_answers import BadSays, RawSays, ReaderSays, RequestSays
 from feed_assets_tests.dependencies.datasets import BASE
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, write_sources
 from feed_assets_tests.web.windows_service import NOW, Client, serving
@@ -31,6 +32,28 @@ ADS, CLICKS = "ads/shop_ads", "clicks/shop_clicks"
 HOUR = NOW.replace(minute=0)
 SILENCE = "Nothing has landed for more than 5 hours; 2h are expected at most."
 WAITS = "No sensor processes the data of 2 days: 2026-11-01, 2026-11-02. `feed-assets explain` names the commands."
+FOLLOWED = RequestSays(
+    "ab-1",
+    "landed",
+    "acme",
+    ADS,
+    NOW,
+    accepted=1002,
+    rejected=1,
+    landed=NOW,
+    raw=[
+        RawSays(day, "raw/a", records, late, [ReaderSays("clean-ads/v1.0", day, update)])
+        for day, records, late, update in (
+            ("2026-11-27", 1000, False, "u"),
+            ("2026-11-27", 1, False, "u"),
+            ("2026-11-01", 1, True, None),
+        )
+    ],
+    quarantined=[BadSays(7, "is not a <b>JSON</b> object", f"landing/{ADS}", None, resubmitted=True)],
+    problems=["quarantine/x cannot be read"],
+)
+WAITS_TO_LAND = RequestSays("ab-2", "waiting", "acme", ADS, NOW, accepted=1, rejected=0)
+KNOWN = {each.request_id: each for each in (FOLLOWED, WAITS_TO_LAND)}
 UNUSABLE = "acme has sent 100 records in 24 hours; 43 cannot be used: is not a JSON object (40); 'id' has no value (3)."
 
 
@@ -64,7 +87,7 @@ def service(directory, tmp_path_factory):
     """A client of the service over such sources."""
     store = Store(sqlite_url(tmp_path_factory.mktemp("sources-state") / "state.db"))
     fill(store, BASE, NOW)
-    with serving(store.url, sources=usable_sources(directory, KINDS)) as client:
+    with serving(store.url, sources=usable_sources(directory, KINDS), requests=KNOWN.get) as client:
         yield client
 
 
@@ -135,6 +158,29 @@ def test_the_page_shows_each_source_on_a_phone_too(opened, service: Client):
         assert page.inner_text("#summary") == "3 sources, 2 with a warning. Times and days are in UTC."
 
 
+def test_the_page_follows_a_request_to_its_records_on_a_phone_too(opened, service: Client):
+    for width in (1280, 320):
+        page = opened(service.url, width=width)
+
+        def story(request_id: str, page=page) -> str:
+            page.fill("#request-id", request_id)
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#story:not([aria-busy])")
+            return page.inner_text("#story")
+
+        landed = story(" ab-1 ")
+        rows = [" ".join(each.split()) for each in page.locator("#story tbody tr").all_inner_texts()]
+        assert rows == [
+            "2026-11-27 1,001 clean-ads/v1.0: u",
+            "2026-11-01 1 corrected clean-ads/v1.0: not yet",
+            "7 is not a <b>JSON</b> object corrected, landed again",
+        ]
+        assert "quarantine/x cannot be read" in landed
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert "waits in the journal" in story("ab-2")
+        assert story("../a b?c").startswith("Request '../a b?c' has not landed, and waits in no journal")
+
+
 def test_a_token_takes_the_grant_and_a_project_without_sources_is_told(opened, tmp_path):
     database = sqlite_url(tmp_path / "state.db")
     with serving(database) as client:
@@ -146,7 +192,7 @@ def test_a_token_takes_the_grant_and_a_project_without_sources_is_told(opened, t
         for name, grant in (("eva", "read:*"), ("tom", "read:raw/*"))
     )
     with serving(database) as client:
-        assert client.ask("/v1/sources").status == 401
+        assert [client.ask(path).status for path in ("/v1/sources", "/v1/sources/requests/x")] == [401, 401]
         refused = Client(client.url, other).ask("/v1/sources")
         assert (refused.status, "ask for one with the grant read:sources" in refused.body["detail"]) == (403, True)
 

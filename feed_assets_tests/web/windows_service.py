@@ -10,7 +10,7 @@ import multiprocessing
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -30,6 +30,7 @@ from feed_assets.dependencies.rules import Basis, Declared, Rule
 from feed_assets.dependencies.service import Dependencies
 from feed_assets.sources.spec import Source
 from feed_assets.state.store import Store
+from feed_assets.web.request_answers import RequestSays
 from feed_assets.web.running import run
 from feed_assets.web.source_answers import sources_say
 from feed_assets_tests.dependencies.datasets import BASE, DAY, at, feed, raw, topic
@@ -99,11 +100,27 @@ def _serve(
     many: bool,
     deadlines: Mapping[str, time] | None,
     sources: Sequence[Source],
+    requests: Callable[[str], RequestSays | None],
 ) -> None:
     store = Store(database)
     states = Dependencies(store, BASE, datasets(many=many))
     standing = partial(sources_say, store, BASE, sources, now=now)
-    run(store, BASE, states, NoFlows(), listening, now=lambda: now, deadlines=deadlines, sources=standing)
+    run(
+        store,
+        BASE,
+        states,
+        NoFlows(),
+        listening,
+        now=lambda: now,
+        deadlines=deadlines,
+        sources=standing,
+        requests=requests,
+    )
+
+
+def nobody_knows(_: str) -> RequestSays | None:
+    """No request."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +176,12 @@ def serving(
     many: bool = False,
     deadlines: Mapping[str, time] | None = None,
     sources: Sequence[Source] = (),
+    requests: Callable[[str], RequestSays | None] = nobody_knows,
 ) -> Iterator[Client]:
-    """A client of a service that is ready. `deadlines` are those of series of runs."""
+    """A client of a service that is ready. `deadlines` are those of series of runs; `requests` goes to its process."""
     listening = socket.create_server(("127.0.0.1", 0))
     start_server()
-    given = (database, listening, now, many, deadlines, sources)
+    given = (database, listening, now, many, deadlines, sources, requests)
     process = multiprocessing.get_context("forkserver").Process(target=_serve, args=given)
     process.start()
     client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}")
