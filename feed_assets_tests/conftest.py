@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import boto3
 import pytest
+from hypothesis import HealthCheck, settings
 
 from feed_assets.cli.main import COLLECTIONS
 from feed_assets_tests.forked import start_server
@@ -44,6 +45,10 @@ FIRST_OF_SPARK = frozenset({"ads", "assets", "sources"})
 
 LONG = frozenset({"sensors", "spark_delivery", "warm_runs", "web", "workflow"})
 """The folders with the longest files."""
+
+# How fast examples are made depends on what else the machine does.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a third longer otherwise
 

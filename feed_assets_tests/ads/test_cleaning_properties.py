@@ -120,7 +120,7 @@ def assert_as_the_reference_says(spark: SparkSession, cases: Sequence[Sequence[A
     assert verdicts(judged(spark, everything)) == expected
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, suppress_health_check=list(HealthCheck))
 @given(
     cases=st.lists(events_of(Ad, ADS), min_size=3, max_size=8)
     | st.lists(events_of(Click, CLICKS), min_size=3, max_size=8)

@@ -129,7 +129,7 @@ def assert_as_the_reference_says(
         assert {name: found[ad][name] for name in row} == row, (ad, cases[int(ad.split("/")[0])])
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(
     cases=st.lists(CASES, min_size=5, max_size=12),
     day=st.sampled_from([DAY, DAY + ONE_DAY]),

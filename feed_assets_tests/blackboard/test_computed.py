@@ -22,7 +22,7 @@ places = keys | st.sampled_from(["", "feed/", "feed/d07", "feed/d07/", "feed/d24
 acts = st.tuples(st.sampled_from(["create", "replace", "put", "delete", "read"]), keys)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(done=st.lists(acts, max_size=6), prefix=prefixes, after=places, folders=st.booleans())
 def test_whatever_is_written_over_it_it_lists_and_reads_as_memory_does(
     done: list[tuple[str, str]], prefix: str, after: str, *, folders: bool

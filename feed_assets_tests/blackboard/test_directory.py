@@ -112,4 +112,4 @@ class Interleaved(RuleBasedStateMachine):
 
 
 TestARememberedListingIsNeverStale = Interleaved.TestCase
-TestARememberedListingIsNeverStale.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestARememberedListingIsNeverStale.settings = settings(max_examples=15, stateful_step_count=20)

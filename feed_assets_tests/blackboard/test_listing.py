@@ -150,7 +150,7 @@ def listed(keys: Iterable[str], prefix: str, after: str, *, folders: bool) -> li
     return sorted({name for name in below if name.encode() > after.encode()}, key=str.encode)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_page_of_any_tree_is_what_a_sorted_dictionary_would_show(
     new_blackboard: Callable[[], Blackboard], data: st.DataObject

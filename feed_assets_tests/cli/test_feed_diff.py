@@ -269,7 +269,7 @@ def test_what_cannot_be_compared_is_named_as_it_was_published(run: Run, written:
 _rows = st.lists(st.tuples(st.integers(0, 3) | st.none(), st.sampled_from(["x", "y", None])), max_size=8)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(before=_rows, after=_rows)
 def test_counts_agree_with_comparing_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, before: list[tuple[Any, Any]], after: list[tuple[Any, Any]]

@@ -186,7 +186,7 @@ def slots_near(dataset: Dataset, day: int, member: str) -> list[Slot]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(datasets())
 def test_the_slots_of_a_member_part_its_time_without_gap_or_overlap(drawn: tuple[Dataset, int]):
     dataset, day = drawn
@@ -206,7 +206,7 @@ def test_the_slots_of_a_member_part_its_time_without_gap_or_overlap(drawn: tuple
                 ] * 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(datasets())
 def test_the_base_set_of_a_slot_is_the_union_of_its_childrens_base_sets(drawn: tuple[Dataset, int]):
     dataset, day = drawn
@@ -221,7 +221,7 @@ def test_the_base_set_of_a_slot_is_the_union_of_its_childrens_base_sets(drawn: t
                 assert all(slot in ancestors(dataset, part) for part in parts)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(datasets())
 def test_parents_and_ancestors_are_the_slots_whose_base_sets_contain_a_slots(drawn: tuple[Dataset, int]):
     dataset, day = drawn
@@ -246,7 +246,7 @@ def _led_to(dataset: Dataset, slot: Slot, other: Slot) -> bool:
     return not (slot.grain.seconds and not other.grain.seconds and dataset.branch(slot.member).days is None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(datasets())
 def test_the_slots_of_dates_are_those_whose_base_sets_have_them(drawn: tuple[Dataset, int]):
     dataset, day = drawn

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.datasets.calendars import Calendar
@@ -231,7 +231,6 @@ def test_a_slot_that_the_output_does_not_have_is_refused():
             mapping(Slot("revenue/v1.0", "-", Grain.DAY, 1), DAYS, HOURS)
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([(DAYS, DAYS), (PARIS_DAYS, HOURS), (APIA, APIA), (REGIONS, COPY), (DAYS, REGIONS)]),
     st.integers(15_300, 15_400),

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.datasets.calendars import Calendar
@@ -234,7 +234,6 @@ def test_errors_of_instants_outside_the_calendar_name_the_limits():
         Calendar("UTC").day_at(10**10)
 
 
-@settings(deadline=None)
 @given(
     grain=st.sampled_from([each for each in Grain if each is not Grain.WHOLE]),
     instant=st.integers(instant_of(datetime(1970, 1, 4, tzinfo=UTC)), instant_of(datetime(2099, 12, 27, tzinfo=UTC))),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.delivery.encoding import Encoder, Place, key_text
@@ -17,7 +17,6 @@ from feed_assets.delivery.errors import BadRowsError, DestinationError
 from feed_assets.delivery.records import PUT, Prefix, details_of
 from feed_assets.delivery.versions import Version
 
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For machines that do other things, too."""
 
 
@@ -97,7 +96,6 @@ def test_columns_that_the_feed_lacks_are_named_with_those_that_it_has() -> None:
         Encoder(("key", "price"), ("key",), ("key",)).require_types(pa.schema({"key": pa.string(), "cost": pa.int64()}))
 
 
-@PATIENT
 @given(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20),
     st.text(st.sampled_from('a]"\\é'), max_size=8),
@@ -125,7 +123,6 @@ versions = st.builds(
 )
 
 
-@PATIENT
 @given(versions, versions)
 def test_versions_compare_as_their_bytes_do(one: Version, other: Version) -> None:
     ordered = (one.partition.encode(), *one[1:]) < (other.partition.encode(), *other[1:])
@@ -134,7 +131,6 @@ def test_versions_compare_as_their_bytes_do(one: Version, other: Version) -> Non
     assert Version.unpacked(one.packed()) == one
 
 
-@PATIENT
 @given(st.lists(st.lists(st.text(max_size=4), min_size=2, max_size=2), max_size=8, unique_by=tuple))
 def test_keys_of_several_columns_are_different_if_the_rows_are(rows: list[list[str]]) -> None:
     assert len({key_text(row) for row in rows}) == len(rows)

@@ -33,7 +33,7 @@ VALUES = [
 ]
 NAMES = ["id", "#id", "a b", "'n'", 'q"q', "é", "x;y", "1", "2019-11-24", "true", "l\nb", " s", "a|b"]
 PIECES = [*"ab1,;|\"'#\\ \n\r\t", '""', '\\"', "\r\n", "\ufeff", "é"]
-SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

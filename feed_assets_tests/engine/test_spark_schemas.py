@@ -29,7 +29,7 @@ def nested(*names):
 
 
 def test_a_field_of_a_struct_may_have_a_name_that_spark_has_to_quote(spark):
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @example({"content-type", "größe", "1e5", "price (eur)", "a.b", "varchar(3)", "select"})
     @given(st.sets(NAMES, min_size=1, max_size=5))
     def holds(names):

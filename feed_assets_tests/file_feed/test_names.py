@@ -136,7 +136,7 @@ HOSTILE = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(HOSTILE)
 def test_no_name_leads_out_of_its_place(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     outside = tmp_path_factory.mktemp("outside")

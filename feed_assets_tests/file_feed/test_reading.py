@@ -120,7 +120,7 @@ def on(objects: Mapping[str, bytes], *, content_tags: bool = True) -> Blackboard
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     history=HISTORY, other=HISTORY, page=PAGE_SIZES, content_tags=st.booleans(), partition=st.sampled_from([DAY, None])
 )
@@ -147,7 +147,7 @@ def test_the_latest_is_the_one_a_plain_reader_finds(
             assert is_latest(held) == (held == found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     history=HISTORY,
     page=PAGE_SIZES,
@@ -169,7 +169,7 @@ PARTITIONS = ["2018-05-20", "2018-05-21", "2018-05-20.bak", "2018-05-20-x", "201
 NO_PARTITIONS = [".tmp", ".feed", "20180230.000000", ".."]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     feed_content=st.dictionaries(st.sampled_from([*PARTITIONS, *PARTITIONS, *NO_PARTITIONS]), HISTORY, max_size=4),
     page=PAGE_SIZES,
@@ -211,7 +211,7 @@ def test_the_latest_of_all_partitions_is_that_of_each(
         }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(history=HISTORY, page=PAGE_SIZES)
 def test_the_latest_of_all_of_a_feed_without_partitions_is_under_the_empty_name(
     history: dict[str, dict[str, bytes]], page: int

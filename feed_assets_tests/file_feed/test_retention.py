@@ -556,7 +556,7 @@ UPDATES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(updates=UPDATES, zombies=st.sets(st.integers(0, 4)), zombie_at=st.integers(1, 80), killed_at=st.integers(1, 120))
 def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombie_at, killed_at) -> None:
     """A reader that knows the plain protocol looks after every request of retention, which is killed at one of them and

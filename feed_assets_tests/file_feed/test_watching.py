@@ -537,7 +537,7 @@ def own(feed: Feed, board: MemoryBlackboard, kind: str, partition: str, name: st
             carry_out(feed, plan(feed, policy, now=START, within=partition), now=START)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(before=EVENTS, events=EVENTS, page_size=st.sampled_from([2, 3, 7, 1000]))
 def test_whatever_happens_in_the_end_what_is_in_force_was_told_and_what_is_new_was_told_once(
     before, events, page_size

@@ -191,7 +191,7 @@ def as_click(row: dict[str, str]) -> Click:
     return Click(click_id=row["id"], event_time=moment, impression_id=named, ad_id=row["ad"], user_id=row["user"])
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(deliveries=DELIVERIES)
 def test_every_click_counts_in_one_place_of_one_day_when_the_sensors_are_quiet(
     deliveries: list[tuple[list[Sent], int]], tmp_path: Path

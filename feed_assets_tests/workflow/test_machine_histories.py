@@ -210,7 +210,6 @@ class Histories(RuleBasedStateMachine):
 Histories.TestCase.settings = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink a history takes minutes
 )
 test_any_history_is_replayed_and_keeps_each_unit_in_one_place = Histories.TestCase

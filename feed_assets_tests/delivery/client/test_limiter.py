@@ -73,7 +73,7 @@ def test_a_busy_shard_gets_99_percent_of_its_bytes():
     assert most_in_a_second(arrived)[1] <= 1_000_000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 300_000) | st.integers(1, 2_000), min_size=1, max_size=30),
     st.lists(st.just(0.0) | st.floats(0.0, 0.3), min_size=1, max_size=50),

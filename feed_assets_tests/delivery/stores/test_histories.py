@@ -27,7 +27,7 @@ def histories(draw: st.DrawFn) -> list[list[Row] | None]:
     return draw(st.lists(st.lists(rows, max_size=6) | st.just(FORGET), max_size=12))
 
 
-any_history = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+any_history = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def shown(store: Store, space: str, keys: Sequence[str] = KEYS) -> dict[str, tuple[bytes, Version]]:
