@@ -91,7 +91,7 @@ def _directory(settings: Settings) -> Path:
     return Path(given).resolve() if given and given != BLACKBOARD else default_journal(settings.base)
 
 
-def nobody_knows(settings: Settings, request_id: str) -> str:
+def _unknown(settings: Settings, request_id: str) -> str:
     """What to say of a request that is not known."""
     return (
         f"There is no request {request_id!r} below {settings.base}, nor in the journal {_directory(settings)}. Check "
@@ -114,7 +114,7 @@ def request(request_id: str, *, as_json: bool) -> None:
     installation = load_installation()
     found = request_says(installation, request_id)
     if found is None:
-        raise click.ClickException(nobody_knows(installation.settings, request_id))
+        raise click.ClickException(_unknown(installation.settings, request_id))
     if as_json:
         print_json(msgspec.to_builtins(found))
     else:
