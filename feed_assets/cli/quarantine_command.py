@@ -76,7 +76,7 @@ def show(ctx: click.Context, day: date | None, feed: str | None, request_id: str
     Exit code 1 if some files cannot be read; the others are still shown.
     """
     installation, faults = load_installation(), list[FeedError]()
-    quarantines = _quarantines(installation, faults)
+    quarantines = quarantines_of(installation, faults)
     found: Sequence[SetAside | BadRecord]
     if request_id is not None:
         found = list(_records(installation, quarantines, day, feed, request_id))
@@ -107,7 +107,7 @@ def export(ctx: click.Context, day: date | None, feed: str | None, request_id: s
     import msgspec  # noqa: PLC0415 - only this command encodes records
 
     installation, faults = load_installation(), list[FeedError]()
-    for each in _records(installation, _quarantines(installation, faults), day, feed, request_id):
+    for each in _records(installation, quarantines_of(installation, faults), day, feed, request_id):
         if each.resubmitted:
             continue
         fields = {name: value for name, value in asdict(each).items() if name not in {"resubmitted", "record"}}
@@ -137,7 +137,7 @@ def resubmit(ctx: click.Context, file: Path, *, as_json: bool) -> None:
     sources = {name: _taking_events(installation, name) for name in corrections}
     ready_to_compute(installation.settings)
     faults = list[FeedError]()
-    there = _places(_quarantines(installation, faults))
+    there = _places(quarantines_of(installation, faults))
     done: dict[str, Resubmitted] = {}
     for name, source in sources.items():
         done[source.key] = _resubmitted(installation, source, corrections[name], there.get(source.key, set()))
@@ -165,7 +165,8 @@ def resubmit(ctx: click.Context, file: Path, *, as_json: bool) -> None:
         ctx.exit(FAILED)
 
 
-def _quarantines(installation: Installation, faults: list[FeedError]) -> Quarantines:
+def quarantines_of(installation: Installation, faults: list[FeedError]) -> Quarantines:
+    """The records in quarantine; what cannot be read is added to `faults`."""
     from feed_assets.operations.quarantined import Quarantines  # noqa: PLC0415 - loads DuckDB
 
     keys = {node.location: node.raw_sources for node in installation.feeds.feeds.values()}
@@ -314,7 +315,7 @@ def _refusals(installation: Installation, source: str, done: Resubmitted) -> lis
         {"source": source, "file": each.place.file, "line": each.place.line, "reason": reason}
         for each, reason in done.refused
     ]
-    quarantines = _quarantines(installation, [])
+    quarantines = quarantines_of(installation, [])
     for landing in done.landings:
         still = quarantines.records(where=f"landing/{source}", of=[landing.file])
         found += [{"source": source, "file": each.file, "line": each.line, "reason": each.reason} for each in still]

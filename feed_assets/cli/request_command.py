@@ -30,35 +30,33 @@ def request_says(installation: Installation, request_id: str) -> RequestSays | N
     """Where the records of a request are; None if nobody knows the request. Raises BlackboardError."""
     import msgspec  # noqa: PLC0415 - loaded for answers only
 
+    from feed_assets.cli.quarantine_command import quarantines_of  # noqa: PLC0415 - only if a request has landed
     from feed_assets.operations.pushed_requests import follow  # noqa: PLC0415 - loads DuckDB
-    from feed_assets.operations.quarantined import Quarantines  # noqa: PLC0415 - as above
     from feed_assets.receiving.receipts import find_request  # noqa: PLC0415 - loads msgspec
     from feed_assets.web.request_answers import BadSays, RawSays, RequestSays  # noqa: PLC0415 - as above
 
-    board, feeds, now = installation.blackboard, installation.feeds, installation.settings.clock.now()
+    board, now = installation.blackboard, installation.settings.clock.now()
     found = find_request(board, request_id)
     if found is None:
         return _waiting(installation.settings, request_id)
     faults: list[FeedError] = []
-    keys = {node.location: node.raw_sources for node in feeds.feeds.values()}
-    quarantines = Quarantines(board, now=now, unreadable=faults.append, keys=keys, sources=installation.sources)
-    story = follow(board, feeds, quarantines, found, now=now)
+    story = follow(board, installation.feeds, quarantines_of(installation, faults), found, now=now)
     bad = sorted(story.quarantined, key=lambda each: -1 if each.index is None else each.index)
     return RequestSays(
-        story.request_id,
-        "landed",
-        story.partner,
-        story.source,
-        story.received,
-        story.accepted,
-        len(story.rejected),
-        story.landed,
-        story.file,
-        story.first_line,
-        story.elsewhere,
-        msgspec.convert(story.raw, list[RawSays], from_attributes=True),
-        msgspec.convert(bad, list[BadSays], from_attributes=True),
-        list(map(str, faults)),
+        request_id=story.request_id,
+        state="landed",
+        partner=story.partner,
+        source=story.source,
+        received=story.received,
+        accepted=story.accepted,
+        rejected=len(story.rejected),
+        landed=story.landed,
+        file=story.file,
+        first_line=story.first_line,
+        left_out=story.elsewhere,
+        raw=msgspec.convert(story.raw, list[RawSays], from_attributes=True),
+        quarantined=msgspec.convert(bad, list[BadSays], from_attributes=True),
+        problems=list(map(str, faults)),
     )
 
 
