@@ -24,6 +24,7 @@ from feed_assets.delivery.streams.address import require_stream
 from feed_assets.feed_events.declarations import COLUMN_SCHEMA, DESTINATION, declared_feed, plain, specs_of
 from feed_assets.feed_events.metadata import UPDATE
 from feed_assets.file_feed.errors import NoValidUpdateError
+from feed_assets.io_manager.audits_under_way import wait_for_audit
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources.settings import Clock, Settings
 from feed_assets.resources.spark import SparkResource
@@ -170,8 +171,13 @@ def _asset(
     return deliver
 
 
-def _deliver(context: dg.AssetExecutionContext, deliverer: Deliverer, partition: str | None) -> tuple[Begun, Ended]:
-    """Deliver a partition; returns its last delivery, which may have been sent before."""
+def _deliver(
+    context: dg.AssetExecutionContext, deliverer: Deliverer, partition: str | None, *, waits: bool = True
+) -> tuple[Begun, Ended]:
+    """Deliver a partition; returns its last delivery, which may have been sent before.
+
+    If there is nothing yet, waits for the audit of an update that another run has staged.
+    """
     try:
         found = deliverer.deliver(partition)
     except StreamBusyError as error:
@@ -183,6 +189,9 @@ def _deliver(context: dg.AssetExecutionContext, deliverer: Deliverer, partition:
         context.log.info(f"{title}: edition {begun.edition} of {begun.update or NOTHING}: {ended.acked:,} acknowledged")
         return begun, ended
     if not (editions := deliverer.ledger.of(partition)):
+        if waits:
+            wait_for_audit(deliverer.feed, partition, context.instance, context.run.run_id, context.log)
+            return _deliver(context, deliverer, partition, waits=False)
         raise NoValidUpdateError(f"{deliverer.feed.title(partition)} has no valid update, so nothing was delivered.")
     begun, ended = deliverer.ledger.began(editions[-1]), deliverer.ledger.ended(editions[-1])
     context.log.info(f"{title}: edition {begun.edition} of {begun.update or NOTHING} was delivered before")

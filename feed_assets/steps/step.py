@@ -110,14 +110,16 @@ class Step:
         """
         feed, now = declaration.on(self.run.board), self.run.now()
         updates: dict[str, list[Update]] = {}
+        inputs: list[FeedInput] = []
         for partition in partitions:
             update = latest(feed, partition, now=now)
-            noted = context and partition in optional
-            name = update.name if update else None
-            self.inputs.append(FeedInput(feed=feed.location, partition=partition, update=name, context=noted))
             if update is None and partition not in optional:
                 raise MissingUpdateError(feed, partition)
+            noted = context and partition in optional
+            name = update.name if update else None
+            inputs.append(FeedInput(feed=feed.location, partition=partition, update=name, context=noted))
             updates[partition or ""] = [update] if update else []
+        self.inputs.extend(inputs)
         self._log(feed, updates)
         self.updates.extend(each for found in updates.values() for each in found)
         spark = self.run.spark()

@@ -26,9 +26,9 @@ from feed_assets.delivery.errors import DestinationError, StreamBusyError
 from feed_assets.delivery.ledger import Base, Begun, Ended
 from feed_assets.delivery.lookups import store_of
 from feed_assets.delivery.turn import LEASE, turn_of
-from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed import Feed, publish
 from feed_assets.project.assembly import Project
-from feed_assets_tests.harness import DAY, NEXT_DAY, Installation, Tick, between, messages
+from feed_assets_tests.harness import DAY, NEXT_DAY, Installation, Tick, between, messages, second_read
 from feed_assets_tests.warehouse.feeds import Source
 
 DELIVERY, LOCATION = "delivery/prices", "prices/v1.0"
@@ -64,7 +64,8 @@ def described(desk: Installation) -> Callable[[str], Path]:
 
 def delivering(desk: Installation, asset: dg.AssetSpec, *more: dg.AssetSpec, name: str = "prices") -> Installation:
     """The installation with a feed of others that is delivered."""
-    definitions = Project(desk.settings, ()).definitions(assets=[asset, fa.delivered(asset, name), *more])
+    assets = [asset, fa.delivered(asset, name), *more]
+    definitions = Project(desk.settings, ()).definitions(assets=assets, resources=desk.replaced)
     return replace(desk, _definitions=definitions)
 
 
@@ -324,6 +325,19 @@ def test_a_run_over_several_days_delivers_each(store: Installation, source: Sour
     assert [shown(store, day).metadata["update"].value for day in (DAY, NEXT_DAY)] == [first, second]
     tick(store)
     assert [shown(store, day).tags["dagster/data_version"] for day in (DAY, NEXT_DAY)] == [first, second]
+
+
+def test_a_delivery_waits_for_the_audit_of_an_update_that_another_run_has_staged(
+    store: Installation, source: Source
+) -> None:
+    maker = create_run_for_test(store.instance, status=dg.DagsterRunStatus.STARTED)
+    staged = source.stage(prices(tea=2.5), run_id=maker.run_id)
+    waiting = second_read(store, LOCATION, lambda: publish(staged, now=source.now()))
+
+    result = delivering(waiting, priced()).run(DELIVERY)
+
+    assert result.success, messages(result)
+    assert deliverer(store).ledger.ended(deliverer(store).ledger.of(DAY)[-1]).acked == 1
 
 
 def test_a_day_that_was_never_published_fails_and_says_so(store: Installation) -> None:

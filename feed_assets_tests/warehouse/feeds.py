@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.datasets.declaration import FeedDeclaration
-from feed_assets.file_feed import Column, Facts, Feed, Rows, claim, invalidate, publish, stage, staged_files
+from feed_assets.file_feed import Column, Facts, Feed, Rows, Staged, claim, invalidate, publish, stage, staged_files
 from feed_assets.warehouse.loading import load
 from feed_assets.warehouse.port import Loaded, Warehouse
 
@@ -46,16 +46,28 @@ class Source:
 
     def publish(self, rows: int | pa.Table, day: str | None = DAY, *, files: int = 1, stated: int | None = None) -> str:
         """A new update of so many rows, or of a table, in so many files; its record may state other rows."""
+        staged = self.stage(rows, day, files=files, stated=stated)
+        publish(staged, now=self.time)
+        return staged.claim.name
+
+    def stage(
+        self,
+        rows: int | pa.Table,
+        day: str | None = DAY,
+        *,
+        files: int = 1,
+        stated: int | None = None,
+        run_id: str = "",
+    ) -> Staged:
+        """As `publish`, by a run whose audit is to come."""
         table = numbered(rows) if isinstance(rows, int) else rows
         self.time += timedelta(seconds=10)
         claimed = claim(self.feed, day, now=self.time, owner="test")
         for number in range(files):
             part = table.slice(number * table.num_rows // files, table.num_rows // files)
             self.board.create(f"{claimed.prefix}part-{number}.parquet", packed(part))
-        published = Rows(table.num_rows, table.num_rows if stated is None else stated, 0, 0)
-        staged = stage(claimed, staged_files(claimed, files), Facts(rows=published), now=self.time)
-        publish(staged, now=self.time)
-        return claimed.name
+        facts = Facts(rows=Rows(table.num_rows, table.num_rows if stated is None else stated, 0, 0), run_id=run_id)
+        return stage(claimed, staged_files(claimed, files), facts, now=self.time)
 
     def invalidate(self, update: str, day: str | None = DAY) -> None:
         self.time += timedelta(seconds=10)

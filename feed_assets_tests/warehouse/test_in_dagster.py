@@ -11,6 +11,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.feed_events.declarations import feed_metadata
+from feed_assets.file_feed import publish
 from feed_assets.project.assembly import Project
 from feed_assets.resources.event_log import event_log
 from feed_assets.starts.requests import MAX_REQUESTS
@@ -25,6 +26,7 @@ from feed_assets_tests.harness import (
     between,
     failed_checks,
     messages,
+    second_read,
     using_board,
 )
 from feed_assets_tests.warehouse.feeds import Source, counts
@@ -104,6 +106,17 @@ def test_the_asset_shows_what_was_loaded(store, source) -> None:
     }
     assert metadata["table"].value == f"{store.settings.warehouse} {TABLE}"
     assert metadata["seconds"].value >= 0
+
+
+def test_a_load_waits_for_the_audit_of_an_update_that_another_run_has_staged(store, warehouse, source) -> None:
+    maker = create_run_for_test(store.instance, status=dg.DagsterRunStatus.STARTED)
+    staged = source.stage(ads(3), run_id=maker.run_id)
+    waiting = second_read(store, EFFECTIVENESS, lambda: publish(staged, now=source.now()))
+
+    result = waiting.run(ASSET)
+
+    assert result.success, messages(result)
+    assert counts(warehouse, table=TABLE) == {staged.claim.name: 3}
 
 
 def test_a_tick_reads_dagsters_partitions_only_after_an_event_on_a_table_or_its_feed(store, source, monkeypatch):

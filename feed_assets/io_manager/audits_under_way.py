@@ -1,0 +1,72 @@
+"""Waiting for the audit of an update that another run has staged and a reader needs.
+
+Dagster counts a partition as materialized when its update is staged, and a backfill starts what reads it at once. The
+update is published by the audit after that, which takes longer where there is a lot to check, or much to do beside it.
+
+Here: the wait of a reader that finds no valid update. Not here: reading (`steps`), and the audit (`checks`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from typing import Final
+
+import dagster as dg
+
+from feed_assets.datasets.durations import duration_text
+from feed_assets.file_feed.control import read_record, records
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.record import Record
+
+LONGEST: Final = timedelta(minutes=10)
+"""How long a reader waits for an audit. Its process holds a slot, and the audit may be waiting for one."""
+EVERY: Final = timedelta(seconds=1)
+LOOKED_AT: Final = 20
+"""How many of the newest records are searched for an update that waits for its audit."""
+
+
+def wait_for_audit(
+    feed: Feed,
+    partition: str | None,
+    instance: dg.DagsterInstance,
+    own_run: str,
+    log: logging.Logger,
+    *,
+    longest: timedelta = LONGEST,
+    every: timedelta = EVERY,
+) -> None:
+    """Wait until the audit of the newest update that another run has staged ends, or the run does, or for `longest`.
+
+    Returns at once if no live run of this instance has staged one. Read again in any case: the update may have been
+    published between the first look and this one. One listing and a GET for each record that is searched, then a
+    listing and a GET in each pause of `every`.
+    """
+    record = _under_way(feed, partition, instance, own_run)
+    if record is None:
+        return
+    title, name, run = f"{feed.location} {partition or ''}".strip(), record.update, record.facts.run_id
+    log.info(f"{title}: update {name} waits for its audit in run {run}, and this step for that.")
+    end = time.monotonic() + longest.total_seconds()
+    while _waits(read_record(feed, partition, name)) and _lives(instance, run):
+        if time.monotonic() >= end:
+            log.warning(f"{title}: the audit of update {name} did not end within {duration_text(longest)}.")
+            return
+        time.sleep(every.total_seconds())
+
+
+def _under_way(feed: Feed, partition: str | None, instance: dg.DagsterInstance, own: str) -> Record | None:
+    for record in records(feed, partition, newest=LOOKED_AT):
+        if record.facts.run_id != own and _waits(record) and _lives(instance, record.facts.run_id):
+            return record
+    return None
+
+
+def _waits(record: Record | None) -> bool:
+    return record is not None and record.state in {"staged", "publishing"}
+
+
+def _lives(instance: dg.DagsterInstance, run_id: str) -> bool:
+    run = instance.get_run_by_id(run_id) if run_id else None
+    return run is not None and not run.is_finished
