@@ -22,6 +22,8 @@ STARTS: Final = "starts"
 """The name of the sensor that starts assets with a trigger."""
 BACKFILL_TAG: Final = "feed_assets/backfill"
 """Tag on each run of `feed-assets backfill`: all partitions of the backfill, `first/last`; Dagster knows only runs."""
+NOT_THE_LAST_TAG: Final = "feed_assets/backfill_goes_on"
+"""Tag on each run of `feed-assets backfill` except the last, with the value `true`."""
 REVISIONS_TAG: Final = "feed_assets/revisions"
 """Tag on each run that the gate started, and on no other: the revision of each slot that decided, as JSON."""
 

@@ -26,7 +26,7 @@ from dagster._core.instance.ref import InstanceRef  # the only way to open an in
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
-from feed_assets.feed_events.triggers import BACKFILL_TAG
+from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
 from feed_assets.operations.failed_runs import failures
 from feed_assets.partitions.time_windows import begun_on, times_of
 from feed_assets.resources.event_log import keep_open
@@ -78,6 +78,8 @@ class DayRun:
     assets: tuple[str, ...]
     covered: str
     """The first and the last partition of the backfill, as its tag has them."""
+    is_last: bool
+    """Whether the backfill ends with it."""
 
 
 Starting = Callable[[str, Sequence[str]], None]
@@ -236,7 +238,8 @@ def backfill(
     execute = execute or partial(one_after_the_other, definitions, instance, run_config)
     graph = definitions.resolve_asset_graph()
     failed: dict[str, set[dg.AssetKey]] = {day: set() for day in days}
-    for level in stages(definitions, selection):
+    levels = stages(definitions, selection)
+    for level in levels:
         ancestors = {key: graph.get_ancestor_asset_keys(key) for key in level}
         partitions = _by_day(_partitions_of(definitions, level), days)
         covered = f"{partitions[0][1]}/{partitions[-1][1]}" if partitions else ""
@@ -250,7 +253,8 @@ def backfill(
                     PartitionResult(*what, success=False, updates=(), failures=reasons, skipped=True, failed=names)
                 )
             if selected := [key for key in level if key not in behind]:
-                runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))
+                is_last = level is levels[-1] and (day, partition) == partitions[-1]
+                runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered, is_last))
         for result in execute(runs, starting):
             failed[result.day].update(map(dg.AssetKey.from_user_string, result.failed))
             while skipped and skipped[0].partition <= result.partition:
@@ -274,6 +278,7 @@ def one_after_the_other(
     job = definitions.resolve_implicit_global_asset_job_def()
     for run in runs:
         starting(run.partition, run.assets)
+        goes_on = {} if run.is_last else {NOT_THE_LAST_TAG: "true"}
         with alive(instance, run.run_id), redirect_stdout(sys.stderr):
             result = job.execute_in_process(
                 instance=instance,
@@ -282,7 +287,7 @@ def one_after_the_other(
                 raise_on_error=False,
                 run_config=run_config,
                 run_id=run.run_id,
-                tags={BACKFILL_TAG: run.covered, **NOT_REPEATED, **first_tags(run.run_id)},
+                tags={BACKFILL_TAG: run.covered, **goes_on, **NOT_REPEATED, **first_tags(run.run_id)},
             )
         if _interrupted(result):
             raise KeyboardInterrupt

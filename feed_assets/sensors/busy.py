@@ -9,7 +9,7 @@ import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
-from feed_assets.feed_events.triggers import BACKFILL_TAG
+from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import gives_signs, is_dead, seconds_seen
 
@@ -26,7 +26,9 @@ RETRY = "dagster/auto_retry_run_id"
 RETRY_WITHIN = timedelta(minutes=5)
 """How long a failed run may wait for its retry, from when this process first sees it. Dagster looks every 5 seconds."""
 CLOCKS_DIFFER = timedelta(hours=1)
-"""By how much the clock of the machine on which a run failed may be behind."""
+"""By how much the clock of the machine on which a run ended may be behind."""
+NEXT_RUN_WITHIN = timedelta(seconds=30)
+"""How long `feed-assets backfill` may take to begin its next run, from when this process first sees one that ended."""
 
 
 def runs_under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
@@ -44,7 +46,8 @@ def busy_partitions(
     under way, if they are known.
     """
     busy: dict[str, set[dg.AssetKey]] = {}
-    for run in runs_under_way(instance) if runs is None else runs:
+    under_way = runs_under_way(instance) if runs is None else runs
+    for run in (*under_way, *_before_the_next(instance)):
         for key, partition in _of_run(run, feeds):
             busy.setdefault(partition, set()).add(key)
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
@@ -69,6 +72,15 @@ def _to_be_retried(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY: "true"}, updated_after=since)
     waiting = [run for run in instance.get_runs(failed) if RETRY not in run.tags]
     return [run for run in waiting if seconds_seen(run.run_id, WILL_RETRY) <= RETRY_WITHIN.total_seconds()]
+
+
+def _before_the_next(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """The ended runs of backfills that are about to begin the next one."""
+    since = datetime.now(UTC) - CLOCKS_DIFFER
+    ended = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
+    runs = instance.get_runs(dg.RunsFilter(statuses=ended, tags={NOT_THE_LAST_TAG: "true"}, updated_after=since))
+    own = [run for run in runs if gives_signs(run.run_id, run.tags)]
+    return [run for run in own if seconds_seen(run.run_id, NOT_THE_LAST_TAG) <= NEXT_RUN_WITHIN.total_seconds()]
 
 
 def _of_run(run: dg.DagsterRun, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:

@@ -15,10 +15,10 @@ from dagster._core.test_utils import create_run_for_test, freeze_time
 
 from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.feed_events.declarations import feed_metadata
-from feed_assets.feed_events.triggers import BACKFILL_TAG
+from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
 from feed_assets.sensors import liveness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
+from feed_assets.sensors.busy import NEXT_RUN_WITHIN, RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
 from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
 from feed_assets_tests.harness import DAY, NEXT_DAY, between
 from feed_assets_tests.waiting import HANGS
@@ -81,6 +81,32 @@ def test_a_backfill_keeps_all_its_days_while_its_process_gives_signs_of_life(dag
 
     assert sorted(busy_partitions(dagster_instance, feeds)) == [DAY, NEXT_DAY]
     assert fail_dead_runs(dagster_instance) == []
+
+
+@pytest.mark.parametrize("end", ["report_run_failed", "report_run_canceled"])
+def test_a_backfill_keeps_its_days_until_its_next_run_had_time_to_begin(dagster_instance, feeds, monkeypatch, end):
+    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", NOT_THE_LAST_TAG: "true", **first_tags(RUN)}
+    getattr(dagster_instance, end)(started(dagster_instance, tags, DAILY))
+    now = time.monotonic()
+
+    def looked_at(seconds):
+        monkeypatch.setattr(liveness, "time", SimpleNamespace(monotonic=lambda: now + seconds))
+        return sorted(busy_partitions(dagster_instance, feeds))
+
+    kept = [DAY, NEXT_DAY] if end == "report_run_failed" else []
+    assert looked_at(0) == looked_at(NEXT_RUN_WITHIN.total_seconds() - 5) == kept
+    assert looked_at(NEXT_RUN_WITHIN.total_seconds() + 5) == []
+
+
+def test_the_last_run_of_a_backfill_and_a_repetition_of_another_keep_nothing_when_they_have_ended(
+    dagster_instance, feeds
+):
+    last = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", **first_tags(RUN)}
+    again = {**last, NOT_THE_LAST_TAG: "true", ALIVE_TAG: "another-run 17"}
+    dagster_instance.report_run_failed(started(dagster_instance, last, DAILY))
+    dagster_instance.report_run_failed(create_run_for_test(dagster_instance, tags=again))
+
+    assert busy_partitions(dagster_instance, feeds) == {}
 
 
 def test_a_backfill_whose_process_is_gone_keeps_no_day_and_its_run_is_reported_as_failed(
