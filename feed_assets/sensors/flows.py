@@ -109,13 +109,15 @@ class Begun:
 class Flows:
     """The triggers by location, and all datasets by name; both are empty in a project without a trigger.
 
-    `declared` are the datasets of the project's YAML files, by name.
+    `declared` are the datasets of the project's YAML files, by name. `stopped` are the datasets of raw data of which a
+    source's description cannot be used, each with the keys of these sources.
     """
 
     feeds: AssetFeedGraph
     triggers: Mapping[str, Trigger]
     datasets: Mapping[str, Declared]
     declared: Mapping[str, DeclaredDataset] = field(default_factory=dict)
+    stopped: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -147,7 +149,11 @@ class Flows:
         for each in declared:
             check_declared(each, feeds.feeds.keys(), datasets)
         datasets |= {each.name: each.declared for each in declared}
-        flows = cls(feeds, triggers, datasets, {each.name: each for each in declared})
+        stopped: dict[str, list[str]] = {}
+        for source in sources:
+            if source.problems:
+                stopped.setdefault(raw_name(source.kind), []).append(source.key)
+        flows = cls(feeds, triggers, datasets, {each.name: each for each in declared}, stopped)
         for location, trigger in triggers.items():
             flows._check_asset(location)
             flows._check_extra(location, trigger)
@@ -337,7 +343,14 @@ class Flows:
             for each in extra_states(states, self.slot(feed, partition), extra):
                 own = found.get(each.slot)
                 found[each.slot] = each if own is None or own.extra else replace(own, accepts=each.accepts)
-        return [*found.values()]
+        return [self._unless_stopped(each) for each in found.values()]
+
+    def _unless_stopped(self, given: InputState) -> InputState:
+        """Raw data is not complete while a source of its kind is stopped: nobody knows what is missing."""
+        if sources := self.stopped.get(given.slot.dataset):
+            why = f"the description of {', '.join(sources)} cannot be used: see `feed-assets doctor`"
+            return replace(given, complete=False, waits=why)
+        return given
 
     def _has_read(
         self, states: Dependencies, feed: str, partition: str, in_force: str, inputs: Sequence[InputState]

@@ -13,7 +13,7 @@ from feed_assets.feed_events.triggers import trigger
 from feed_assets.operations.gate_answers import explain_flow
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.flows import Flows
-from feed_assets_tests.harness import ADS, ALL, DAY, Installation, ads
+from feed_assets_tests.harness import ADS, ALL, DAY, SHOP_ADS, SHOP_CLICKS, Installation, ads, write_sources
 from feed_assets_tests.plain_flows import publish_attempts
 
 
@@ -167,3 +167,16 @@ def test_a_run_that_somebody_starts_publishes_the_same_inputs_anew(shop):
 def test_a_trigger_that_cannot_be_is_refused(values, message):
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=message):
         trigger(**values)
+
+
+def test_a_flow_of_a_source_that_is_stopped_waits_for_its_description(gated):
+    for kind in ("ads", "clicks"):
+        gated.raw_bytes(DAY, {"x": 1}, f"{kind}/shop_{kind}")
+    write_sources(gated.settings.sources_directory, SHOP_ADS, SHOP_CLICKS.replace("identity:", "identities:"))
+    stopped = gated.at(gated.now)
+
+    assert stopped.tick("starts").asked == {DAY: ("clean_ads",)}
+    assert explained(stopped, "clean_clicks").sentence == (
+        "waits for data: raw/clicks - day 2019-11-24: the description of clicks/shop_clicks cannot be used: see "
+        "`feed-assets doctor`"
+    )
