@@ -8,6 +8,7 @@ import base64
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from feed_assets.delivery.streams.address import require_stream
 from feed_assets.feed_events.declarations import COLUMN_SCHEMA, DESTINATION, declared_feed, plain, specs_of
 from feed_assets.feed_events.metadata import UPDATE
 from feed_assets.file_feed.errors import NoValidUpdateError
-from feed_assets.io_manager.audits_under_way import wait_for_audit
+from feed_assets.io_manager.audits_under_way import once_audited
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources.settings import Clock, Settings
 from feed_assets.resources.spark import SparkResource
@@ -158,7 +159,14 @@ def _asset(
         shown, versions = {}, []
         for partition in _partitions(context, delivery.partitions_def):
             with retrying(context.retry_number):
-                begun, ended = _deliver(context, deliverer, partition)
+                begun, ended = once_audited(
+                    partial(_deliver, context, deliverer, partition),
+                    deliverer.feed,
+                    [partition],
+                    context.instance,
+                    context.run,
+                    context.log,
+                )
             shown[partition] = delivery_metadata(to, begun, ended)
             versions.append(begun.update or NOTHING)
         version = dg.DataVersion(max(versions))
@@ -171,12 +179,10 @@ def _asset(
     return deliver
 
 
-def _deliver(
-    context: dg.AssetExecutionContext, deliverer: Deliverer, partition: str | None, *, waits: bool = True
-) -> tuple[Begun, Ended]:
+def _deliver(context: dg.AssetExecutionContext, deliverer: Deliverer, partition: str | None) -> tuple[Begun, Ended]:
     """Deliver a partition; returns its last delivery, which may have been sent before.
 
-    If there is nothing yet, waits for the audit of an update that another run has staged.
+    Raises NoValidUpdateError if there was nothing to deliver, now or before.
     """
     try:
         found = deliverer.deliver(partition)
@@ -189,9 +195,6 @@ def _deliver(
         context.log.info(f"{title}: edition {begun.edition} of {begun.update or NOTHING}: {ended.acked:,} acknowledged")
         return begun, ended
     if not (editions := deliverer.ledger.of(partition)):
-        if waits:
-            wait_for_audit(deliverer.feed, partition, context.instance, context.run.run_id, context.log)
-            return _deliver(context, deliverer, partition, waits=False)
         raise NoValidUpdateError(f"{deliverer.feed.title(partition)} has no valid update, so nothing was delivered.")
     begun, ended = deliverer.ledger.began(editions[-1]), deliverer.ledger.ended(editions[-1])
     context.log.info(f"{title}: edition {begun.edition} of {begun.update or NOTHING} was delivered before")

@@ -4,8 +4,8 @@ Here: wiring and metadata. Not here: loading (`feed_assets.warehouse`), and when
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -14,9 +14,7 @@ import dagster as dg
 from feed_assets.datasets.declaration import FeedDeclaration
 from feed_assets.feed_events.declarations import COLUMN_SCHEMA, LOADS, declared_feed, specs_of
 from feed_assets.feed_events.metadata import IN_FORCE, STATE, UPDATE
-from feed_assets.file_feed.errors import NoValidUpdateError
-from feed_assets.file_feed.feed import Feed
-from feed_assets.io_manager.audits_under_way import wait_for_audit
+from feed_assets.io_manager.audits_under_way import once_audited
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources.settings import Clock
 from feed_assets.resources.storage import BlackboardResource
@@ -90,7 +88,9 @@ def _table(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration, k
             begun = monotonic()
             with retrying(context.retry_number):
                 feed = declaration.on(blackboard.blackboard)
-                line, wrote = _load(context, warehouse.warehouse, declaration, feed, partition, clock.now)
+                author = f"run {context.run.run_id}"
+                loading = partial(load, warehouse.warehouse, declaration, feed, partition, now=clock.now, author=author)
+                line, wrote = once_audited(loading, feed, [partition], context.instance, context.run, context.log)
             what = "loaded" if wrote else "was loaded before"
             context.log.info(f"{declaration.location} {partition or ''}: {line.update or NOTHING} {what}")
             shown = loaded_metadata(warehouse.warehouse, declaration.table, line)
@@ -103,23 +103,6 @@ def _table(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration, k
         return dg.MaterializeResult(data_version=version)
 
     return table
-
-
-def _load(
-    context: dg.AssetExecutionContext,
-    warehouse: Warehouse,
-    declaration: FeedDeclaration,
-    feed: Feed,
-    partition: str | None,
-    now: Callable[[], datetime],
-) -> tuple[Loaded, bool]:
-    """As `load`; if there is nothing yet, waits for the audit of an update that another run has staged."""
-    run = context.run.run_id
-    try:
-        return load(warehouse, declaration, feed, partition, now=now, author=f"run {run}")
-    except NoValidUpdateError:
-        wait_for_audit(feed, partition, context.instance, run, context.log)
-    return load(warehouse, declaration, feed, partition, now=now, author=f"run {run}")
 
 
 def _check(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration) -> dg.AssetChecksDefinition:

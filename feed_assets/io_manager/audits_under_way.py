@@ -2,29 +2,65 @@
 
 Dagster counts a partition as materialized when its update is staged, and a backfill starts what reads it at once. The
 update is published by the audit after that, which takes longer where there is a lot to check, or much to do beside it.
+A reader that does not wait finds no valid update, or in a backfill of old days the one before.
 
-Here: the wait of a reader that finds no valid update. Not here: reading (`steps`), and the audit (`checks`).
+Here: the wait of a reader. Not here: reading (`steps`), and the audit (`checks`).
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
 
 import dagster as dg
 
 from feed_assets.datasets.durations import duration_text
-from feed_assets.file_feed.control import read_record, records
+from feed_assets.file_feed.control import read_record, readable_record, record_keys
+from feed_assets.file_feed.errors import NoValidUpdateError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.record import Record
+
+Read = TypeVar("Read")
 
 LONGEST: Final = timedelta(minutes=10)
 """How long a reader waits for an audit. Its process holds a slot, and the audit may be waiting for one."""
 EVERY: Final = timedelta(seconds=1)
 LOOKED_AT: Final = 20
 """How many of the newest records are searched for an update that waits for its audit."""
+BACKFILL: Final = "dagster/backfill"
+"""Dagster's tag on each run of a backfill."""
+
+
+def once_audited(
+    read: Callable[[], Read],
+    feed: Feed,
+    partitions: Sequence[str | None],
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    log: logging.Logger,
+) -> Read:
+    """What `read` returns of these partitions, after the audits that others have under way, if that matters.
+
+    In a run of a backfill of Dagster's, it waits first, as an older update may be in force. Elsewhere it reads at once,
+    and again after the wait if that raises NoValidUpdateError.
+    """
+
+    def wait() -> None:
+        for partition in partitions:
+            wait_for_audit(feed, partition, instance, run.run_id, log)
+
+    if BACKFILL in run.tags:
+        wait()
+    try:
+        return read()
+    except NoValidUpdateError:
+        wait()
+    # Also if there was nothing to wait for: an update may have been published between the read and that look.
+    return read()
 
 
 def wait_for_audit(
@@ -39,9 +75,8 @@ def wait_for_audit(
 ) -> None:
     """Wait until the audit of the newest update that another run has staged ends, or the run does, or for `longest`.
 
-    Returns at once if no live run of this instance has staged one. Read again in any case: the update may have been
-    published between the first look and this one. One listing and a GET for each record that is searched, then a
-    listing and a GET in each pause of `every`.
+    Returns at once if no live run of this instance has staged one since the last one was published. A listing and
+    mostly one GET; then both again in each pause of `every`.
     """
     record = _under_way(feed, partition, instance, own_run)
     if record is None:
@@ -57,8 +92,14 @@ def wait_for_audit(
 
 
 def _under_way(feed: Feed, partition: str | None, instance: dg.DagsterInstance, own: str) -> Record | None:
-    for record in records(feed, partition, newest=LOOKED_AT):
-        if record.facts.run_id != own and _waits(record) and _lives(instance, record.facts.run_id):
+    """The record of the newest update that a live run has staged, if none was published since."""
+    for key in islice(record_keys(feed, partition).values(), LOOKED_AT):
+        record = readable_record(feed, key)
+        if record is None:
+            continue
+        if record.state == "published":
+            return None
+        if _waits(record) and record.facts.run_id != own and _lives(instance, record.facts.run_id):
             return record
     return None
 

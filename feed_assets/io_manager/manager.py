@@ -21,7 +21,7 @@ from feed_assets.file_feed.names import SECOND, begun
 from feed_assets.file_feed.reading import latest
 from feed_assets.file_feed.staging import Staged
 from feed_assets.file_feed.start_objects import has_start
-from feed_assets.io_manager.audits_under_way import wait_for_audit
+from feed_assets.io_manager.audits_under_way import once_audited
 from feed_assets.io_manager.live_steps import LIVE_STEPS, LiveSteps, watched
 from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
@@ -76,10 +76,10 @@ class FileFeedIOManager(dg.IOManager):
 
     A step claims its updates before it reads its first input (see `steps.step`). The update of an audited asset is only
     staged; its checks publish or reject it. Other updates are published at once. A step is tried again if storage did
-    not answer, or if a file of an input was replaced or removed while it ran (see `retries`). It waits for the update
-    of a required input that another run has staged and audits (see `audits_under_way`). If an earlier attempt
-    stopped right after it had published, the next attempt reports that update, and publishes no other. `sources` has
-    every source that raw inputs may name, by key.
+    not answer, or if a file of an input was replaced or removed while it ran (see `retries`). It waits for the audit
+    of an input that another run has staged (see `audits_under_way`). If an earlier attempt stopped right after it had
+    published, the next attempt reports that update, and publishes no other. `sources` has every source that raw inputs
+    may name, by key.
     """
 
     blackboard: BlackboardResource
@@ -142,20 +142,18 @@ class FileFeedIOManager(dg.IOManager):
         optional = {partition for partition in partitions if not is_required_input(context, partition)}
         is_context = bool(context.definition_metadata.get(CONTEXT))
         made_elsewhere = not is_selected(context.step_context, context.asset_key)
-        attempt, waited = context.step_context, set[str | None]()
-        while True:
-            try:
-                return self._step(context).read_feed(
-                    declaration, partitions, optional=optional, context=is_context, made_elsewhere=made_elsewhere
-                )
-            except MissingUpdateError as error:
-                feed, of, run = error.feed, error.partition, attempt.dagster_run.run_id
-                if of not in waited:
-                    wait_for_audit(feed, of, attempt.instance, run, attempt.log)
-                    waited.add(of)
-                    continue
-                where = {"feed": feed.location, "partition": of or "", "command": error.command}
-                raise dg.Failure(description=str(error), metadata=where, allow_retries=False) from None
+        attempt, feed = context.step_context, declaration.on(self.blackboard.blackboard)
+
+        def read() -> Reading:
+            return self._step(context).read_feed(
+                declaration, partitions, optional=optional, context=is_context, made_elsewhere=made_elsewhere
+            )
+
+        try:
+            return once_audited(read, feed, partitions, attempt.instance, attempt.dagster_run, attempt.log)
+        except MissingUpdateError as error:
+            where = {"feed": error.feed.location, "partition": error.partition or "", "command": error.command}
+            raise dg.Failure(description=str(error), metadata=where, allow_retries=False) from None
 
     # --- writing -------------------------------------------------------------------------------------------------
 

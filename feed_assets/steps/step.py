@@ -19,7 +19,7 @@ from feed_assets.engine.spark_schemas import spark_schema
 from feed_assets.engine.update_files import read_updates
 from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.control import record_key, stored_record
-from feed_assets.file_feed.errors import FeedError, StartTakenError, UnreadableRecordError
+from feed_assets.file_feed.errors import NoValidUpdateError, StartTakenError, UnreadableRecordError
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.quarantine import publish_both
 from feed_assets.file_feed.reading import changed_files, latest
@@ -39,7 +39,7 @@ from feed_assets.steps.transient import InputChangedError, is_sparks
 from feed_assets.steps.writing import write
 
 
-class MissingUpdateError(FeedError):
+class MissingUpdateError(NoValidUpdateError):
     """A required input has no valid update. Running again does not help until someone publishes one."""
 
     def __init__(self, feed: Feed, partition: str | None) -> None:

@@ -15,7 +15,7 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.file_feed import Facts, Feed, Staged, claim, publish, reject, stage, staged_files
-from feed_assets.io_manager.audits_under_way import wait_for_audit
+from feed_assets.io_manager.audits_under_way import BACKFILL, wait_for_audit
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,
@@ -73,12 +73,15 @@ def reader(desk: Installation, caplog: pytest.LogCaptureFixture) -> Reader:
     return Reader(desk, caplog)
 
 
-def test_a_run_whose_input_another_run_still_audits_waits_for_it(shop):
+@pytest.mark.parametrize("in_backfill", [False, True], ids=["the first update", "a newer one in a backfill"])
+def test_a_run_whose_input_another_run_still_audits_waits_for_it(in_backfill, shop):
     shop.land(ads(3))
     shop.land_clicks([click("k1")])
-    assert shop.run("clean_ads").success
+    assert shop.run("clean_ads", *(["clean_clicks"] if in_backfill else [])).success
     results: list[dg.ExecuteInProcessResult] = []
     looked = threading.Event()
+    later = shop.at(shop.now + timedelta(minutes=1))
+    tags = {BACKFILL: "backfill"} if in_backfill else {}
 
     def look(operation: str, key: str) -> None:
         if threading.current_thread() is reading and operation == "read" and key.startswith(RECORDS):
@@ -87,17 +90,19 @@ def test_a_run_whose_input_another_run_still_audits_waits_for_it(shop):
             reading.start()
             assert looked.wait(HANGS)
 
-    both = using_board(shop, Interposed(shop.board, look))
-    reading = threading.Thread(target=lambda: results.append(both.run("ad_effectiveness")))
+    both = using_board(later, Interposed(shop.board, look))
+    reading = threading.Thread(target=lambda: results.append(both.run("ad_effectiveness", tags=tags)))
     auditing = both.run("clean_clicks")
     reading.join(HANGS)
 
     assert auditing.success, messages(auditing)
     assert [result.success for result in results] == [True], messages(results[0])
-    told = f"update {shop.latest(CLICKS)} waits for its audit in run {auditing.run_id}"
+    made = shop.latest(CLICKS)
+    assert shop.record(CLICKS).facts.run_id == auditing.run_id
+    told = f"update {made} waits for its audit in run {auditing.run_id}"
     assert [told in entry.user_message for entry in shop.instance.all_logs(results[0].run_id)].count(True) == 1
     read = {each.feed: each.update for each in shop.record(EFFECTIVENESS).facts.inputs if each.partition == DAY}
-    assert read == {ADS: shop.latest(ADS), CLICKS: shop.latest(CLICKS)}
+    assert read == {ADS: shop.latest(ADS), CLICKS: made}
 
 
 @pytest.mark.parametrize("end", [publish, partial(reject, reason="bad data")], ids=["published", "rejected"])
