@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from dagster._core.instance.ref import InstanceRef  # the only way to open an in
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.feed_events.metadata import DATA_VERSION_TAG
-from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
+from feed_assets.feed_events.triggers import BACKFILL_ID_TAG, BACKFILL_TAG, GOES_ON_TAG
 from feed_assets.operations.failed_runs import failures
 from feed_assets.partitions.time_windows import begun_on, times_of
 from feed_assets.resources.event_log import keep_open
@@ -76,10 +76,8 @@ class DayRun:
     day: str
     partition: str
     assets: tuple[str, ...]
-    covered: str
-    """The first and the last partition of the backfill, as its tag has them."""
-    is_last: bool
-    """Whether the backfill ends with it."""
+    backfill: Mapping[str, str]
+    """Tags that say of which backfill it is, what that covers, and whether it goes on."""
 
 
 Starting = Callable[[str, Sequence[str]], None]
@@ -238,11 +236,12 @@ def backfill(
     execute = execute or partial(one_after_the_other, definitions, instance, run_config)
     graph = definitions.resolve_asset_graph()
     failed: dict[str, set[dg.AssetKey]] = {day: set() for day in days}
-    levels = stages(definitions, selection)
+    levels, command = stages(definitions, selection), str(uuid4())
     for level in levels:
         ancestors = {key: graph.get_ancestor_asset_keys(key) for key in level}
         partitions = _by_day(_partitions_of(definitions, level), days)
         covered = f"{partitions[0][1]}/{partitions[-1][1]}" if partitions else ""
+        tags = {BACKFILL_ID_TAG: command, BACKFILL_TAG: covered, GOES_ON_TAG: "true"}
         runs, skipped = [], deque[PartitionResult]()
         for day, partition in partitions:
             behind = [key for key in level if ancestors[key] & failed[day]]
@@ -253,8 +252,9 @@ def backfill(
                     PartitionResult(*what, success=False, updates=(), failures=reasons, skipped=True, failed=names)
                 )
             if selected := [key for key in level if key not in behind]:
-                is_last = level is levels[-1] and (day, partition) == partitions[-1]
-                runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered, is_last))
+                runs.append(DayRun(str(uuid4()), day, partition, _names(selected), tags))
+        if runs and level is levels[-1]:
+            runs[-1] = replace(runs[-1], backfill={**tags, GOES_ON_TAG: "false"})
         for result in execute(runs, starting):
             failed[result.day].update(map(dg.AssetKey.from_user_string, result.failed))
             while skipped and skipped[0].partition <= result.partition:
@@ -278,7 +278,6 @@ def one_after_the_other(
     job = definitions.resolve_implicit_global_asset_job_def()
     for run in runs:
         starting(run.partition, run.assets)
-        goes_on = {} if run.is_last else {NOT_THE_LAST_TAG: "true"}
         with alive(instance, run.run_id), redirect_stdout(sys.stderr):
             result = job.execute_in_process(
                 instance=instance,
@@ -287,7 +286,7 @@ def one_after_the_other(
                 raise_on_error=False,
                 run_config=run_config,
                 run_id=run.run_id,
-                tags={BACKFILL_TAG: run.covered, **goes_on, **NOT_REPEATED, **first_tags(run.run_id)},
+                tags={**run.backfill, **NOT_REPEATED, **first_tags(run.run_id)},
             )
         if _interrupted(result):
             raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
-from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
+from feed_assets.feed_events.triggers import BACKFILL_ID_TAG, BACKFILL_TAG, GOES_ON_TAG
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import gives_signs, is_dead, seconds_seen
 
@@ -78,9 +78,10 @@ def _before_the_next(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     """The ended runs of backfills that are about to begin the next one."""
     since = datetime.now(UTC) - CLOCKS_DIFFER
     ended = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
-    runs = instance.get_runs(dg.RunsFilter(statuses=ended, tags={NOT_THE_LAST_TAG: "true"}, updated_after=since))
-    own = [run for run in runs if gives_signs(run.run_id, run.tags)]
-    return [run for run in own if seconds_seen(run.run_id, NOT_THE_LAST_TAG) <= NEXT_RUN_WITHIN.total_seconds()]
+    runs = instance.get_runs(dg.RunsFilter(statuses=ended, tags={GOES_ON_TAG: ["true", "false"]}, updated_after=since))
+    over = {run.tags[BACKFILL_ID_TAG] for run in runs if run.tags[GOES_ON_TAG] == "false"}
+    own = [run for run in runs if run.tags[BACKFILL_ID_TAG] not in over and gives_signs(run.run_id, run.tags)]
+    return [run for run in own if seconds_seen(run.run_id, GOES_ON_TAG) <= NEXT_RUN_WITHIN.total_seconds()]
 
 
 def _of_run(run: dg.DagsterRun, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:

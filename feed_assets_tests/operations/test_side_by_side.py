@@ -16,7 +16,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
+from feed_assets.feed_events.triggers import BACKFILL_ID_TAG, BACKFILL_TAG, GOES_ON_TAG
 from feed_assets.operations.day_runs import PartitionResult, backfill
 from feed_assets.operations.side_by_side import EndedError, Processes
 from feed_assets.resources.spark import SparkResource
@@ -130,7 +130,8 @@ def test_two_runs_are_under_way_at_once_and_a_stage_begins_after_the_one_before(
         run_id: each.tags["dagster/partition"] for run_id, each in runs.items()
     }
     assert {each.tags[BACKFILL_TAG] for each in runs.values()} == {f"{DAYS[0]}/{DAYS[-1]}"}
-    (last,) = [each for each in runs.values() if NOT_THE_LAST_TAG not in each.tags]
+    assert len({each.tags[BACKFILL_ID_TAG] for each in runs.values()}) == 1
+    (last,) = [each for each in runs.values() if each.tags[GOES_ON_TAG] == "false"]
     assert (last.asset_selection, last.tags["dagster/partition"]) == ({dg.AssetKey("second")}, DAYS[-1])
     assert {each.status for each in runs.values()} == {dg.DagsterRunStatus.SUCCESS}
     assert "from an asset" not in capfd.readouterr().out

@@ -15,7 +15,7 @@ from dagster._core.test_utils import create_run_for_test, freeze_time
 
 from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.feed_events.declarations import feed_metadata
-from feed_assets.feed_events.triggers import BACKFILL_TAG, NOT_THE_LAST_TAG
+from feed_assets.feed_events.triggers import BACKFILL_ID_TAG, BACKFILL_TAG, GOES_ON_TAG
 from feed_assets.sensors import liveness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import NEXT_RUN_WITHIN, RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
@@ -83,10 +83,14 @@ def test_a_backfill_keeps_all_its_days_while_its_process_gives_signs_of_life(dag
     assert fail_dead_runs(dagster_instance) == []
 
 
+def of_a_backfill(goes_on, run_id=RUN):
+    covers = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}"}
+    return {**covers, BACKFILL_ID_TAG: "a command", GOES_ON_TAG: goes_on, **first_tags(run_id)}
+
+
 @pytest.mark.parametrize("end", ["report_run_failed", "report_run_canceled"])
 def test_a_backfill_keeps_its_days_until_its_next_run_had_time_to_begin(dagster_instance, feeds, monkeypatch, end):
-    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", NOT_THE_LAST_TAG: "true", **first_tags(RUN)}
-    getattr(dagster_instance, end)(started(dagster_instance, tags, DAILY))
+    getattr(dagster_instance, end)(started(dagster_instance, of_a_backfill("true"), DAILY))
     now = time.monotonic()
 
     def looked_at(seconds):
@@ -98,13 +102,19 @@ def test_a_backfill_keeps_its_days_until_its_next_run_had_time_to_begin(dagster_
     assert looked_at(NEXT_RUN_WITHIN.total_seconds() + 5) == []
 
 
-def test_the_last_run_of_a_backfill_and_a_repetition_of_another_keep_nothing_when_they_have_ended(
-    dagster_instance, feeds
-):
-    last = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", **first_tags(RUN)}
-    again = {**last, NOT_THE_LAST_TAG: "true", ALIVE_TAG: "another-run 17"}
-    dagster_instance.report_run_failed(started(dagster_instance, last, DAILY))
-    dagster_instance.report_run_failed(create_run_for_test(dagster_instance, tags=again))
+def test_a_backfill_keeps_no_day_when_its_last_run_has_ended(dagster_instance, feeds):
+    dagster_instance.report_run_failed(started(dagster_instance, of_a_backfill("true"), DAILY))
+    last = create_run_for_test(dagster_instance, tags=of_a_backfill("false", "another-run"))
+    assert sorted(busy_partitions(dagster_instance, feeds)) == [DAY, NEXT_DAY]
+
+    dagster_instance.report_run_failed(last)
+
+    assert busy_partitions(dagster_instance, feeds) == {}
+
+
+def test_a_repetition_of_a_run_of_a_backfill_keeps_nothing_when_it_has_ended(dagster_instance, feeds):
+    again = create_run_for_test(dagster_instance, tags=of_a_backfill("true", "another-run"))
+    dagster_instance.report_run_failed(again)
 
     assert busy_partitions(dagster_instance, feeds) == {}
 
