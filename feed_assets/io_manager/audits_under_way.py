@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 
 import dagster as dg
 
-from feed_assets.datasets.durations import duration_text
 from feed_assets.file_feed.control import read_record, readable_record, record_keys
 from feed_assets.file_feed.errors import NoValidUpdateError
 from feed_assets.file_feed.feed import Feed
@@ -27,7 +26,7 @@ from feed_assets.file_feed.record import Record
 Read = TypeVar("Read")
 
 LONGEST: Final = timedelta(minutes=10)
-"""How long a reader waits for an audit. Its process holds a slot, and the audit may be waiting for one."""
+"""How long a reader waits for all audits. Its process holds a slot, and an audit may be waiting for one."""
 EVERY: Final = timedelta(seconds=1)
 LOOKED_AT: Final = 20
 """How many of the newest records are searched for an update that waits for its audit."""
@@ -50,8 +49,10 @@ def once_audited(
     """
 
     def wait() -> None:
+        end = time.monotonic() + LONGEST.total_seconds()
         for partition in partitions:
-            wait_for_audit(feed, partition, instance, run.run_id, log)
+            left = timedelta(seconds=max(0.0, end - time.monotonic()))
+            wait_for_audit(feed, partition, instance, run.run_id, log, longest=left)
 
     if BACKFILL in run.tags:
         wait()
@@ -70,7 +71,7 @@ def wait_for_audit(
     own_run: str,
     log: logging.Logger,
     *,
-    longest: timedelta = LONGEST,
+    longest: timedelta,
     every: timedelta = EVERY,
 ) -> None:
     """Wait until the audit of the newest update that another run has staged ends, or the run does, or for `longest`.
@@ -86,7 +87,7 @@ def wait_for_audit(
     end = time.monotonic() + longest.total_seconds()
     while _waits(read_record(feed, partition, name)) and _lives(instance, run):
         if time.monotonic() >= end:
-            log.warning(f"{title}: the audit of update {name} did not end within {duration_text(longest)}.")
+            log.warning(f"{title}: the audit of update {name} has not ended. This step goes on without it.")
             return
         time.sleep(every.total_seconds())
 

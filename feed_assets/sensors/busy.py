@@ -27,6 +27,8 @@ RETRY_WITHIN = timedelta(minutes=5)
 """How long a failed run may wait for its retry, from when this process first sees it. Dagster looks every 5 seconds."""
 CLOCKS_DIFFER = timedelta(hours=1)
 """By how much the clock of the machine on which a run ended may be behind."""
+NEWEST = 100
+"""How many runs of backfills are looked at, as one of an hour may have thousands."""
 NEXT_RUN_WITHIN = timedelta(seconds=30)
 """How long `feed-assets backfill` may take to begin its next run, from when this process first sees one that ended."""
 
@@ -78,7 +80,8 @@ def _before_the_next(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     """The ended runs of backfills that are about to begin the next one."""
     since = datetime.now(UTC) - CLOCKS_DIFFER
     ended = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
-    runs = instance.get_runs(dg.RunsFilter(statuses=ended, tags={GOES_ON_TAG: ["true", "false"]}, updated_after=since))
+    of_backfills = dg.RunsFilter(statuses=ended, tags={GOES_ON_TAG: ["true", "false"]}, updated_after=since)
+    runs = instance.get_runs(of_backfills, limit=NEWEST)
     over = {run.tags[BACKFILL_ID_TAG] for run in runs if run.tags[GOES_ON_TAG] == "false"}
     own = [run for run in runs if run.tags[BACKFILL_ID_TAG] not in over and gives_signs(run.run_id, run.tags)]
     return [run for run in own if seconds_seen(run.run_id, GOES_ON_TAG) <= NEXT_RUN_WITHIN.total_seconds()]
