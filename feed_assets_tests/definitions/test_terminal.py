@@ -6,6 +6,7 @@ import shutil
 
 import dagster as dg
 
+from feed_assets.operations.day_runs import UNCAPTURED, instance_at
 from feed_assets_tests import ROOT
 
 
@@ -19,7 +20,7 @@ def test_the_terminal_shows_what_a_run_does_and_not_dagsters_own_steps_which_the
     shutil.copy(ROOT / "dagster.yaml", tmp_path)
     job = dg.Definitions([talkative]).resolve_implicit_global_asset_job_def()
 
-    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+    with instance_at(tmp_path, UNCAPTURED) as instance:  # else `tail` shows what is printed, and may end too early
         run = job.execute_in_process(instance=instance)
         logged = {entry.dagster_event_type for entry in instance.all_logs(run.run_id) if entry.is_dagster_event}
 
