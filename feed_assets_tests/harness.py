@@ -31,6 +31,7 @@ from feed_assets.file_feed import (
     RawInput,
     Record,
     Rows,
+    Staged,
     Update,
     claim,
     latest,
@@ -253,16 +254,30 @@ class Installation:
         rows: int | None = None,
     ) -> str:
         """An update of one file that says to have read these, published or rejected; nothing is computed."""
-        claimed = claim(self.feed(location), day, now=self.now, owner="test")
-        self.board.create(f"{claimed.prefix}part-0.parquet", content)
-        counted = None if rows is None else Rows(rows, rows, 0, 0)
-        facts = Facts(inputs=tuple(inputs), run_id=run_id, details=details or {}, rows=counted)
-        staged = stage(claimed, staged_files(claimed, 1), facts, now=self.now)
+        staged = self.stage(location, day, inputs, run_id=run_id, content=content, details=details, rows=rows)
         if good:
             publish(staged, now=self.now)
         else:
             reject(staged, reason="bad data", now=self.now)
-        return claimed.name
+        return staged.claim.name
+
+    def stage(
+        self,
+        location: str,
+        day: str,
+        inputs: Iterable[FeedInput | RawInput] = (),
+        *,
+        run_id: str = "",
+        content: bytes = b"x",
+        details: Mapping[str, Any] | None = None,
+        rows: int | None = None,
+    ) -> Staged:
+        """As `make`, by a run whose audit is to come."""
+        claimed = claim(self.feed(location), day, now=self.now, owner="test")
+        self.board.create(f"{claimed.prefix}part-0.parquet", content)
+        counted = None if rows is None else Rows(rows, rows, 0, 0)
+        facts = Facts(inputs=tuple(inputs), run_id=run_id, details=details or {}, rows=counted)
+        return stage(claimed, staged_files(claimed, 1), facts, now=self.now)
 
     def process(
         self,

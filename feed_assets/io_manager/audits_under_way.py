@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 import dagster as dg
 
+from feed_assets.feed_events.triggers import DAGSTERS_BACKFILL_TAG
 from feed_assets.file_feed.control import read_record, readable_record, record_keys
 from feed_assets.file_feed.errors import NoValidUpdateError
 from feed_assets.file_feed.feed import Feed
@@ -30,8 +31,6 @@ LONGEST: Final = timedelta(minutes=10)
 EVERY: Final = timedelta(seconds=1)
 LOOKED_AT: Final = 20
 """How many of the newest records are searched for an update that waits for its audit."""
-BACKFILL: Final = "dagster/backfill"
-"""Dagster's tag on each run of a backfill."""
 
 
 def once_audited(
@@ -54,7 +53,7 @@ def once_audited(
             left = timedelta(seconds=max(0.0, end - time.monotonic()))
             wait_for_audit(feed, partition, instance, run.run_id, log, longest=left)
 
-    if BACKFILL in run.tags:
+    if DAGSTERS_BACKFILL_TAG in run.tags:
         wait()
     try:
         return read()

@@ -14,8 +14,7 @@ from datetime import datetime
 import dagster as dg
 
 from feed_assets.datasets.declaration import Place
-from feed_assets.feed_events.triggers import BACKFILL_TAG, attempt_tag
-from feed_assets.io_manager.audits_under_way import BACKFILL
+from feed_assets.feed_events.triggers import BACKFILL_TAG, DAGSTERS_BACKFILL_TAG, attempt_tag
 from feed_assets.resources.storage import StateResource
 from feed_assets.starts.attempt import Attempt, AttemptRefusedError, State
 from feed_assets.starts.attempts import Attempts, Running
@@ -107,7 +106,7 @@ def _slot(place: Place) -> tuple[str, str]:
 
 def _started_by(run: dg.DagsterRun) -> str:
     """Who started a run that the gate did not request."""
-    if BACKFILL_TAG in run.tags or BACKFILL in run.tags:
+    if BACKFILL_TAG in run.tags or DAGSTERS_BACKFILL_TAG in run.tags:
         return "a backfill"
     for kind in ("schedule", "sensor"):
         if name := run.tags.get(f"dagster/{kind}_name"):

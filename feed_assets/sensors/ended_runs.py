@@ -15,7 +15,7 @@ import dagster as dg
 from feed_assets.feed_events.declarations import declared_deadline
 from feed_assets.feed_events.metadata import UPDATE
 from feed_assets.feed_events.scheduled import SCHEDULE_TAG, WANTED_TAG
-from feed_assets.feed_events.triggers import BACKFILL_TAG, REVISIONS_TAG, attempt_tag
+from feed_assets.feed_events.triggers import BACKFILL_TAG, DAGSTERS_BACKFILL_TAG, REVISIONS_TAG, attempt_tag
 from feed_assets.run_history.executions import ASSET, SCHEDULE, TRIGGER, Execution
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 
@@ -28,7 +28,7 @@ ENDED: Final = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
 SCHEDULE_TAGS: Final = ("dagster/schedule_name", SCHEDULE_TAG)
 WANTED_TAGS: Final = (WANTED_TAG, ".dagster/scheduled_execution_time")
 """The time of a schedule's tick, in ISO 8601: by our tag, also of a tick that was remembered."""
-SEVERAL_PARTITIONS: Final = ("dagster/backfill", "dagster/asset_partition_range_start", BACKFILL_TAG)
+SEVERAL_PARTITIONS: Final = (DAGSTERS_BACKFILL_TAG, "dagster/asset_partition_range_start", BACKFILL_TAG)
 """Tags of runs that compute earlier days, or several at once: they say nothing of the daily run of an asset."""
 VOLUMES: Final = ("raw bytes", "bytes")
 """What an asset read, else what it published."""

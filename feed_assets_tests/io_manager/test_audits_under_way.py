@@ -14,8 +14,9 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.file_feed import Facts, Feed, Staged, claim, publish, reject, stage, staged_files
-from feed_assets.io_manager.audits_under_way import BACKFILL, wait_for_audit
+from feed_assets.feed_events.triggers import DAGSTERS_BACKFILL_TAG
+from feed_assets.file_feed import Feed, publish, reject
+from feed_assets.io_manager.audits_under_way import wait_for_audit
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,
@@ -33,12 +34,6 @@ from feed_assets_tests.waiting import HANGS
 RECORDS = f"{CLICKS}/.feed/records/{DAY}/"
 MAKER, READER = str(UUID(int=1)), str(UUID(int=2))
 LOG = logging.getLogger("test")
-
-
-def staged_by(desk: Installation, run_id: str) -> Staged:
-    claimed = claim(desk.feed(CLICKS), DAY, now=desk.now, owner=run_id)
-    desk.board.create(f"{claimed.prefix}part-0.parquet", b"x")
-    return stage(claimed, staged_files(claimed, 1), Facts(run_id=run_id), now=desk.now)
 
 
 @dataclass
@@ -81,7 +76,7 @@ def test_a_run_whose_input_another_run_still_audits_waits_for_it(in_backfill, sh
     results: list[dg.ExecuteInProcessResult] = []
     looked = threading.Event()
     later = shop.at(shop.now + timedelta(minutes=1))
-    tags = {BACKFILL: "backfill"} if in_backfill else {}
+    tags = {DAGSTERS_BACKFILL_TAG: "backfill"} if in_backfill else {}
 
     def look(operation: str, key: str) -> None:
         if threading.current_thread() is reading and operation == "read" and key.startswith(RECORDS):
@@ -108,14 +103,14 @@ def test_a_run_whose_input_another_run_still_audits_waits_for_it(in_backfill, sh
 @pytest.mark.parametrize("end", [publish, partial(reject, reason="bad data")], ids=["published", "rejected"])
 def test_a_reader_waits_until_the_audit_of_a_live_run_has_published_or_rejected(end, desk, reader):
     create_run_for_test(desk.instance, run_id=MAKER, status=dg.DagsterRunStatus.STARTED)
-    staged = staged_by(desk, MAKER)
+    staged = desk.stage(CLICKS, DAY, run_id=MAKER)
 
     assert reader.waits(lambda: end(staged, now=desk.now))
 
 
 def test_a_reader_waits_no_longer_than_the_run_lives(desk, reader):
     run = create_run_for_test(desk.instance, run_id=MAKER, status=dg.DagsterRunStatus.STARTED)
-    staged_by(desk, MAKER)
+    desk.stage(CLICKS, DAY, run_id=MAKER)
 
     assert reader.waits(lambda: desk.instance.report_run_failed(run))
     assert not reader.waits()
@@ -123,7 +118,7 @@ def test_a_reader_waits_no_longer_than_the_run_lives(desk, reader):
 
 def test_a_reader_gives_up_when_an_audit_does_not_end(desk, reader):
     create_run_for_test(desk.instance, run_id=MAKER, status=dg.DagsterRunStatus.STARTED)
-    staged = staged_by(desk, MAKER)
+    staged = desk.stage(CLICKS, DAY, run_id=MAKER)
 
     assert reader.waits(longest=0)
     told = f"{CLICKS} {DAY}: the audit of update {staged.claim.name} has not ended. This step goes on without it."
@@ -133,15 +128,15 @@ def test_a_reader_gives_up_when_an_audit_does_not_end(desk, reader):
 @pytest.mark.parametrize("run_id", [READER, MAKER, ""], ids=["its own", "of another installation", "of no run"])
 def test_nobody_waits_for_an_update_that_no_other_run_of_this_instance_audits(run_id, desk, reader):
     create_run_for_test(desk.instance, run_id=READER, status=dg.DagsterRunStatus.STARTED)
-    staged_by(desk, run_id)
+    desk.stage(CLICKS, DAY, run_id=run_id)
 
     assert not reader.waits()
 
 
 def test_a_newer_update_that_was_rejected_does_not_hide_the_one_that_is_audited(desk, reader):
     create_run_for_test(desk.instance, run_id=MAKER, status=dg.DagsterRunStatus.STARTED)
-    staged = staged_by(desk, MAKER)
+    staged = desk.stage(CLICKS, DAY, run_id=MAKER)
     later = desk.at(desk.now + timedelta(minutes=1))
-    reject(staged_by(later, "other"), reason="bad data", now=later.now)
+    reject(later.stage(CLICKS, DAY, run_id="other"), reason="bad data", now=later.now)
 
     assert reader.waits(lambda: publish(staged, now=desk.now))
